@@ -1,0 +1,247 @@
+"""What runs inside each rank's process: set up, run fn once, send what it returned, leave with the others."""
+
+import contextlib
+import ctypes
+import datetime
+import faulthandler
+import json
+import linecache
+import os
+import pickle
+import random
+import shutil
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+HEADER = struct.Struct("!II")  # lengths of a message's JSON part and of the bytes that follow it
+WAIT_SIGNAL = getattr(signal, "SIGUSR1", None)  # makes a rank that can't run Python write its stack
+
+T = TypeVar("T")
+current: "Rank | None" = None  # the rank that this process is; None in the notebook
+
+
+def progress(iterable: Iterable[T], total: int | None = None) -> Iterator[T]:
+    """Passes the items on, and advances this rank's bar in the notebook; outside a rank it only passes them on.
+
+    Args:
+        total: number of items, where the iterable has no length.
+    """
+    if total is None and hasattr(iterable, "__len__"):
+        total = len(iterable)
+    last = 0.0
+    done = 0
+    for done, item in enumerate(iterable, 1):  # noqa: B007
+        yield item
+        if current and time.perf_counter() - last > 0.05:  # a message costs more than a short step
+            last = time.perf_counter()
+            current.tell("progress", done=done, total=total)
+    if current:
+        current.tell("progress", done=done, total=total)
+
+
+class Rank:
+    """The rank's end of the control socket: `tell` sends from any thread, one thread listens."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.sending = threading.Lock()
+        self.go, self.leave = threading.Event(), threading.Event()
+        self.main_thread = threading.get_ident()
+        self.folder = ""
+        self.number = -1
+
+    def tell(self, kind: str, content: bytes = b"", **fields: Any) -> None:
+        head = json.dumps({"kind": kind, "time": time.perf_counter(), **fields}).encode()
+        with self.sending:
+            self.control.sendall(HEADER.pack(len(head), len(content)) + head)
+            if content:
+                self.control.sendall(content)
+
+    def listen(self) -> None:
+        """Obeys the notebook's one-byte words; when the notebook is gone, leaves nothing behind."""
+        while word := self._hear():
+            if word == b"G":
+                self.go.set()
+            elif word == b"L":
+                self.leave.set()
+            elif word == b"W":
+                frame = sys._current_frames().get(self.main_thread)
+                stack = traceback.walk_stack(frame) if frame else ()
+                frames = [(f.f_code.co_filename, line, f.f_code.co_name) for f, line in stack]
+                self.tell("where", frames=frames[::-1])
+        if not self.leave.is_set():
+            shutil.rmtree(self.folder, ignore_errors=True)
+            _end_group()
+
+    def _hear(self) -> bytes:
+        try:
+            return self.control.recv(1)
+        except OSError:
+            return b""
+
+
+def main(control: socket.socket, parent: int, output: int) -> NoReturn:
+    """Runs one rank in this fresh process and ends it.
+
+    Args:
+        control: connected to the notebook.
+        parent: id of the process that started this one; this one dies with it.
+        output: file descriptor that takes what the rank prints.
+    """
+    global current
+    _die_with(parent)
+    _redirect(output)
+    me = current = Rank(control)
+    words = control.makefile("rb", buffering=0).readline()  # the folder, then single bytes
+    job = json.loads(words)
+    me.folder, me.number = job["folder"], job["rank"]
+    threading.Thread(target=me.listen, daemon=True).start()
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        _run(me, job)
+    _flush()
+    os._exit(0)
+
+
+def main_spawned(parent: int, descriptor: int) -> NoReturn:
+    """The same, in a process that was started by a command line (where fork is missing, or spawn is forced)."""
+    shared = getattr(socket, "fromshare", None)  # Windows hands a socket over by a description on stdin
+    control = shared(sys.stdin.buffer.read()) if shared else socket.socket(fileno=descriptor)
+    main(control, parent, output=1)
+
+
+def _run(me: Rank, job: dict[str, Any]) -> None:
+    failing = "starting"
+    try:
+        settings = pickle.loads(Path(me.folder, "settings").read_bytes())
+        _set_up(me.number, settings)
+        fn, args, kwargs = pickle.loads(Path(me.folder, "call").read_bytes())
+        if settings["init"]:
+            _init_group(me, settings)
+        me.tell("ready")
+        me.go.wait()
+        failing = "running"
+        value = fn(*args, **kwargs)
+        failing = "sending"
+        _flush()
+        from course_utils.sending import pack_result
+
+        me.tell("returned", pack_result(value))
+    except BaseException as error:
+        _flush()
+        frames = [
+            (f.f_code.co_filename, line, f.f_code.co_name)
+            for f, line in traceback.walk_tb(error.__traceback__)
+        ]
+        me.tell("failed", stage=failing, type=_type_name(error), message=_message(error), frames=frames)
+        if failing == "starting":
+            me.leave.wait(5)  # the others are waiting for this one, and its report is the cause
+        return
+    me.leave.wait()
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        with contextlib.suppress(Exception):
+            dist.destroy_process_group()
+    import atexit
+
+    with contextlib.suppress(Exception):
+        atexit._run_exitfuncs()  # removes temporary folders that fn made
+
+
+def _set_up(rank: int, settings: dict[str, Any]) -> None:
+    """Makes this process look like one that torchrun started in the notebook's folder."""
+    os.environ.clear()
+    os.environ.update(settings["env"], RANK=str(rank), LOCAL_RANK=str(rank), GROUP_RANK="0")
+    os.chdir(settings["cwd"])
+    sys.path[:] = settings["sys_path"]
+    for name, text in settings["sources"].items():
+        linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    random.seed()  # a fork inherits its parent's generators: without this, all launches draw the same
+    import numpy as np
+    import torch
+    import torch.distributed as dist
+
+    np.random.seed()
+    torch.set_num_threads(1)
+    if dist.is_available():
+        dist.set_debug_level_from_env()
+    if settings["devices"]:
+        torch.cuda.set_device(rank)
+
+
+def _init_group(me: Rank, settings: dict[str, Any]) -> None:
+    import torch.distributed as dist
+
+    world_size = int(os.environ["WORLD_SIZE"])
+    store = dist.FileStore(os.path.join(me.folder, "store"), world_size)
+    limit = datetime.timedelta(seconds=settings["group_timeout"])
+    dist.init_process_group(
+        settings["backend"], store=store, rank=me.number, world_size=world_size, timeout=limit
+    )
+
+
+def _redirect(output: int) -> None:
+    """Sends file descriptors 1 and 2, and so C code's output too, to the pipe that the notebook reads."""
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    if output > 2:
+        os.close(output)
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        stream = open(
+            descriptor, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False
+        )  # noqa: SIM115
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    with contextlib.suppress(Exception):  # C's stdout by lines, so that a crash loses none of them
+        libc = ctypes.CDLL(None)
+        libc.setvbuf(
+            ctypes.c_void_p.in_dll(libc, "__stdoutp" if sys.platform == "darwin" else "stdout"), None, 1, 0
+        )
+    if WAIT_SIGNAL:
+        faulthandler.register(WAIT_SIGNAL, file=2, all_threads=True)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    with contextlib.suppress(Exception):
+        ctypes.CDLL(None).fflush(None)
+
+
+def _die_with(parent: int) -> None:
+    """Leads a process group of its own, and is killed by Linux when its parent dies (the thread covers the rest)."""
+    with contextlib.suppress(AttributeError, OSError):
+        os.setsid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _end_group() -> NoReturn:
+    if hasattr(os, "killpg"):
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
+
+def _type_name(error: BaseException) -> str:
+    return type(error).__qualname__.rpartition("<locals>.")[2]
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its message can't be printed)"
