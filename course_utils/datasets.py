@@ -133,6 +133,6 @@ def _path(name: str) -> Path:
         raise FileNotFoundError(
             f"data/{name} is not there; {DATA} has: {', '.join(there) or 'nothing'}. "
             f"If it was deleted, `git checkout -- data/{name}` brings it back. If that is not the course's "
-            "folder, `pip install -r requirements.txt`, run in the course's folder, installs course_utils anew."
+            "folder, run `pip install -r requirements.txt` there: that installs course_utils anew."
         )
     return path
