@@ -28,13 +28,25 @@ _ROOMS = {
     "show_solution": "exercises",
 }
 
-__all__ = ["RankError", "RankTimeout", "check", "launch", "panel", "predict", "progress", "show", "show_solution"]
+__all__ = [
+    "RankError",
+    "RankTimeout",
+    "check",
+    "launch",
+    "panel",
+    "predict",
+    "progress",
+    "show",
+    "show_solution",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return getattr(import_module(f"course_utils.{_ROOMS[name]}"), name)
-    raise AttributeError(f"module 'course_utils' has no attribute {name!r}; it hands out {', '.join(__all__)}")
+    raise AttributeError(
+        f"module 'course_utils' has no attribute {name!r}; it hands out {', '.join(__all__)}"
+    )
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,9 @@ program again in each child, and does not notice that the notebook was killed. T
 inherited socket pair only, so it ends, with all ranks, when the notebook does.
 """
 
+import atexit
 import contextlib
+import gc
 import os
 import select
 import shutil
@@ -16,6 +18,7 @@ import socket
 import struct
 import sys
 import time
+import weakref
 from typing import NoReturn
 
 PATH = struct.Struct("!I")  # length of the job's folder, whose name follows
@@ -59,14 +62,14 @@ def kill_group(pid: int) -> None:
 def serve(descriptor: int) -> NoReturn:
     """Forks ranks on request until the notebook is gone; never returns."""
     notebook = socket.socket(fileno=descriptor)
-    import gc
-
     import numpy.random  # noqa: F401  each module imported here is shared by all ranks
     import torch.distributed
 
-    import course_utils.rank
+    import course_utils.sending  # noqa: F401
 
     torch.set_num_threads(1)
+    atexit._clear()  # what a rank does at its end is to be its own
+    weakref.finalize._registry.clear()
     gc.collect()
     gc.freeze()  # a collection in a rank would otherwise touch, and so copy, every page of the server
 

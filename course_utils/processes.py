@@ -137,7 +137,7 @@ class ForkedRanks:
                 ours, control = socket.socketpair()
                 self.controls.append(ours)
                 read, write = os.pipe()
-                self.outputs.append(open(read, "rb", buffering=0))  # noqa: SIM115
+                self.outputs.append(open(read, "rb", buffering=0))
                 try:
                     socket.send_fds(self.events, [forkserver.FORK.pack(rank)], [control.fileno(), write])
                 finally:
@@ -197,7 +197,7 @@ class SpawnedRanks:
         ours, control = socket.socketpair()
         self.controls.append(ours)
         read, write = os.pipe()
-        self.outputs.append(open(read, "rb", buffering=0))  # noqa: SIM115
+        self.outputs.append(open(read, "rb", buffering=0))
         windows = os.name == "nt"
         call = f"from course_utils.rank import main_spawned; main_spawned({os.getpid()}, {control.fileno()})"
         try:

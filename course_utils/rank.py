@@ -1,5 +1,6 @@
 """What runs inside each rank's process: set up, run fn once, send what it returned, leave with the others."""
 
+import atexit
 import contextlib
 import ctypes
 import datetime
@@ -17,6 +18,7 @@ import sys
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -29,7 +31,7 @@ current: "Rank | None" = None  # the rank that this process is; None in the note
 
 
 def progress(iterable: Iterable[T], total: int | None = None) -> Iterator[T]:
-    """Passes the items on, and advances this rank's bar in the notebook; outside a rank it only passes them on.
+    """Passes the items on and advances this rank's bar in the notebook; elsewhere it only passes them on.
 
     Args:
         total: number of items, where the iterable has no length.
@@ -38,7 +40,7 @@ def progress(iterable: Iterable[T], total: int | None = None) -> Iterator[T]:
         total = len(iterable)
     last = 0.0
     done = 0
-    for done, item in enumerate(iterable, 1):  # noqa: B007
+    for done, item in enumerate(iterable, 1):
         yield item
         if current and time.perf_counter() - last > 0.05:  # a message costs more than a short step
             last = time.perf_counter()
@@ -53,7 +55,7 @@ class Rank:
     def __init__(self, control: socket.socket) -> None:
         self.control = control
         self.sending = threading.Lock()
-        self.go, self.leave = threading.Event(), threading.Event()
+        self.leave = threading.Event()
         self.main_thread = threading.get_ident()
         self.folder = ""
         self.number = -1
@@ -67,21 +69,23 @@ class Rank:
 
     def listen(self) -> None:
         """Obeys the notebook's one-byte words; when the notebook is gone, leaves nothing behind."""
-        while word := self._hear():
-            if word == b"G":
-                self.go.set()
-            elif word == b"L":
+        while word := self.hear():
+            if word == b"L":
                 self.leave.set()
             elif word == b"W":
                 frame = sys._current_frames().get(self.main_thread)
                 stack = traceback.walk_stack(frame) if frame else ()
                 frames = [(f.f_code.co_filename, line, f.f_code.co_name) for f, line in stack]
                 self.tell("where", frames=frames[::-1])
-        if not self.leave.is_set():
-            shutil.rmtree(self.folder, ignore_errors=True)
-            _end_group()
+        self.end_group()
 
-    def _hear(self) -> bytes:
+    def end_group(self) -> NoReturn:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if hasattr(os, "killpg"):
+            os.killpg(os.getpid(), signal.SIGKILL)
+        os._exit(1)
+
+    def hear(self) -> bytes:
         try:
             return self.control.recv(1)
         except OSError:
@@ -103,7 +107,6 @@ def main(control: socket.socket, parent: int, output: int) -> NoReturn:
     words = control.makefile("rb", buffering=0).readline()  # the folder, then single bytes
     job = json.loads(words)
     me.folder, me.number = job["folder"], job["rank"]
-    threading.Thread(target=me.listen, daemon=True).start()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         _run(me, job)
     _flush()
@@ -111,7 +114,7 @@ def main(control: socket.socket, parent: int, output: int) -> NoReturn:
 
 
 def main_spawned(parent: int, descriptor: int) -> NoReturn:
-    """The same, in a process that was started by a command line (where fork is missing, or spawn is forced)."""
+    """The same, in a process that was started by a command line."""
     shared = getattr(socket, "fromshare", None)  # Windows hands a socket over by a description on stdin
     control = shared(sys.stdin.buffer.read()) if shared else socket.socket(fileno=descriptor)
     main(control, parent, output=1)
@@ -126,14 +129,17 @@ def _run(me: Rank, job: dict[str, Any]) -> None:
         if settings["init"]:
             _init_group(me, settings)
         me.tell("ready")
-        me.go.wait()
+        if me.hear() != b"G":  # by this thread: waking a second one costs a launch milliseconds
+            me.end_group()
+        threading.Thread(target=me.listen, daemon=True).start()
         failing = "running"
         value = fn(*args, **kwargs)
         failing = "sending"
         _flush()
         from course_utils.sending import pack_result
 
-        me.tell("returned", pack_result(value))
+        tidy = not weakref.finalize._registry and not atexit._ncallbacks()
+        me.tell("returned", pack_result(value), tidy=tidy)
     except BaseException as error:
         _flush()
         frames = [
@@ -142,18 +148,14 @@ def _run(me: Rank, job: dict[str, Any]) -> None:
         ]
         me.tell("failed", stage=failing, type=_type_name(error), message=_message(error), frames=frames)
         if failing == "starting":
-            me.leave.wait(5)  # the others are waiting for this one, and its report is the cause
+            me.control.settimeout(5)
+            me.hear()  # the others still wait for this one, and its report is the cause
         return
     me.leave.wait()
-    import torch.distributed as dist
-
-    if dist.is_initialized():
-        with contextlib.suppress(Exception):
-            dist.destroy_process_group()
-    import atexit
-
-    with contextlib.suppress(Exception):
-        atexit._run_exitfuncs()  # removes temporary folders that fn made
+    # The group is not destroyed: all have finished, and closing a mesh of sockets takes longer than a launch.
+    with contextlib.suppress(Exception):  # temporary folders that fn made, for instance
+        weakref.finalize._exitfunc()
+        atexit._run_exitfuncs()
 
 
 def _set_up(rank: int, settings: dict[str, Any]) -> None:
@@ -196,11 +198,11 @@ def _redirect(output: int) -> None:
         os.close(output)
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdin = open(0, encoding="utf-8", closefd=False)
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream = open(
             descriptor, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False
-        )  # noqa: SIM115
+        )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     with contextlib.suppress(Exception):  # C's stdout by lines, so that a crash loses none of them
@@ -221,19 +223,13 @@ def _flush() -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Leads a process group of its own, and is killed by Linux when its parent dies (the thread covers the rest)."""
+    """Leads a process group of its own; Linux kills it when its parent dies, elsewhere its thread does."""
     with contextlib.suppress(AttributeError, OSError):
         os.setsid()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)
-
-
-def _end_group() -> NoReturn:
-    if hasattr(os, "killpg"):
-        os.killpg(os.getpid(), signal.SIGKILL)
-    os._exit(1)
 
 
 def _type_name(error: BaseException) -> str:

@@ -6,7 +6,7 @@ import signal
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ LOST_PEER = re.compile(
 )
 _NETWORK_ERRORS = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError", "DistError")
 _SIGNAL_HINTS = {
-    "SIGABRT": "C++ code gave up; in gloo mostly because the ranks brought tensors of different shapes or types",
+    "SIGABRT": "C++ code gave up; in gloo mostly because ranks brought tensors of different shapes",
     "SIGKILL": "killed from outside; when nobody did it, mostly the system, because memory ran out",
     "SIGSEGV": "a crash in C code",
     "SIGTERM": "asked to end from outside",
@@ -136,7 +136,7 @@ def _position(frames: list[Frame]) -> int | None:
 
 
 def place(frames: list[Frame]) -> str:
-    """`In [5], line 3, in step:  dist.all_reduce(x)` for a stack; empty where no line of the reader is in it."""
+    """`In [5], line 3, in step:  dist.all_reduce(x)` for a stack; empty without a line of the reader."""
     index = _position(frames)
     if index is None:
         return ""
@@ -172,23 +172,21 @@ def rank_error(outcomes: list[Outcome]) -> RankError:
     """The error for ranks of which at least one has failed; ties go to the lowest rank."""
     failed = {rank: o for rank, o in enumerate(outcomes) if o.failed}
     causes = {rank: o for rank, o in failed.items() if not o.lost_peer} or failed
-    first = min(causes, key=lambda rank: causes[rank].time)
-    cause = (failed[first].reason, place(failed[first].frames))
+    earliest = min(causes.values(), key=lambda o: o.time)
+    cause = (earliest.reason, place(earliest.frames))
     same = [rank for rank, o in causes.items() if (o.reason, place(o.frames)) == cause]
     first = same[0]
-    if len(same) == len(outcomes) > 1:
-        lines = [f"all {len(outcomes)} ranks: {cause[0]}"]
-    else:
-        lines = [f"rank {first} failed first: {cause[0]}"]
+    everywhere = len(same) == len(outcomes) > 1
+    lines = [f"all {len(same)} ranks: {cause[0]}" if everywhere else f"rank {first} failed first: {cause[0]}"]
     lines += [f"    {cause[1]}"] if cause[1] else []
     if failed[first].last_lines:
         lines += ["    the last lines it wrote:", *(f"    │ {line}" for line in failed[first].last_lines)]
-    failures = {rank: _failure(o) for rank, o in failed.items()}
-    if len(same) < len(outcomes) and len(outcomes) > 1:
-        rows = [
-            (rank, _standing(o, "the same error" if rank in same else "")) for rank, o in enumerate(outcomes)
-        ]
-        lines += ["the other ranks:", *_rows((rank, text) for rank, text in rows if rank != first)]
+    if len(same) < len(outcomes):
+        others = {rank: o for rank, o in enumerate(outcomes) if rank != first}
+        lines += ["the other ranks:", *_rows(others, same)]
+    failures = {
+        rank: ", ".join(filter(None, _standing(o))) if o.lost_peer else o.reason for rank, o in failed.items()
+    }
     return RankError("\n".join(lines), first, failures)
 
 
@@ -199,58 +197,53 @@ def rank_timeout(outcomes: list[Outcome], seconds: float, limit: str) -> RankTim
         seconds: the limit that has passed.
         limit: what the limit is for, "finished" or "started".
     """
-    waiting = {rank: o for rank, o in enumerate(outcomes) if o.kind == "running"}
-    count = "the rank" if len(outcomes) == 1 else f"{len(waiting)} of {len(outcomes)} ranks"
-    lines = [
-        f"after {seconds:g} s {count} had not {limit}",
-        *_rows((r, _standing(o)) for r, o in enumerate(outcomes)),
-    ]
-    failures = {rank: place(o.frames) or "it did not answer" for rank, o in waiting.items()}
-    if limit == "finished" and (hint := _hint(outcomes)):
+    ranks = dict(enumerate(outcomes))
+    waiting = [rank for rank, o in ranks.items() if o.kind == "running"]
+    count = f"{len(waiting)} of {len(ranks)} ranks" if len(ranks) > 1 else "the rank"
+    lines = [f"after {seconds:g} s {count} had not {limit}", *_rows(ranks)]
+    if limit == "finished" and (hint := _hint(ranks)):
         lines.append(hint)
+    failures = {rank: _line(ranks[rank]) for rank in waiting}
     return RankTimeout("\n".join(lines), None, failures)
 
 
 def interruption(outcomes: list[Outcome]) -> str:
     """What an interrupted launch says: where its ranks were standing."""
-    return "\n".join(["the ranks were stopped", *_rows((r, _standing(o)) for r, o in enumerate(outcomes))])
+    return "\n".join(["the ranks were stopped", *_rows(dict(enumerate(outcomes)))])
 
 
-def _failure(outcome: Outcome) -> str:
-    if not outcome.lost_peer:
-        return outcome.reason
-    where = place(outcome.frames)
-    return "lost its peer" + (f", {where}" if where else "")
-
-
-def _standing(outcome: Outcome, same: str = "") -> str:
+def _standing(outcome: Outcome) -> tuple[str, str]:
+    """What a rank was doing, or how it ended, and the reader's line."""
     where = place(outcome.frames)
     if outcome.kind == "returned":
-        return "had finished"
+        return "had finished", ""
     if outcome.kind == "running":
+        if not outcome.frames:
+            return "did not answer", ""
         operation = collective(outcome.frames)
-        state = f"waits in {operation}" if operation else "stands"
-        return f"{state} at {where}" if where else "did not answer"
-    if outcome.lost_peer:
-        return "lost its peer" + (f" at {where}" if where else "")
-    return same or outcome.reason + (f" at {where}" if where else "")
+        return f"waits in {operation}" if operation else "runs", where
+    return "lost its peer" if outcome.lost_peer else outcome.reason, where
 
 
-def _hint(outcomes: list[Outcome]) -> str:
+def _line(outcome: Outcome) -> str:
+    return " at ".join(filter(None, _standing(outcome)))
+
+
+def _hint(ranks: dict[int, Outcome]) -> str:
     """Which ranks the others are waiting for, where that can be told."""
-    waits = [r for r, o in enumerate(outcomes) if o.kind == "running" and collective(o.frames)]
-    missing = [r for r, o in enumerate(outcomes) if r not in waits]
+    waits = [rank for rank, o in ranks.items() if o.kind == "running" and collective(o.frames)]
+    missing = [str(rank) for rank in ranks if rank not in waits]
     if not waits or not missing:
         return ""
-    names = f"rank {missing[0]}" if len(missing) == 1 else "ranks " + ", ".join(map(str, missing))
-    them = "it" if len(missing) == 1 else "them"
-    return f"Look first at {names}: the others wait for {them} to call the same operation."
+    names = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {', '.join(missing)}"
+    return f"Look first at {names}: the others wait for {'it' if len(missing) == 1 else 'them'}."
 
 
-def _rows(rows: Iterable[tuple[int, str]]) -> list[str]:
-    pairs = list(rows)
-    width = max((len(str(rank)) for rank, _ in pairs), default=1)
-    return [f"    rank {rank:>{width}}  {text}" for rank, text in pairs]
+def _rows(ranks: dict[int, Outcome], same: Collection[int] = ()) -> list[str]:
+    """One line a rank: number, what it was doing, the reader's line."""
+    rows = [(str(r), *(("raised the same", "") if r in same else _standing(o))) for r, o in ranks.items()]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+    return [f"    rank {r:>{widths[0]}}  {state:<{widths[1]}}  {where}".rstrip() for r, state, where in rows]
 
 
 def _first_line(text: str) -> str:

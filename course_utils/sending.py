@@ -20,11 +20,11 @@ class _FunctionPickler(cloudpickle.Pickler):
     """cloudpickle that keeps the file name of code, so that a report can show the line of the cell."""
 
     def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file)
         self.filenames: set[str] = set()
-        self.dispatch_table = ChainMap(
-            {types.CodeType: self._reduce_code}, cloudpickle.Pickler.dispatch_table
-        )
+        reducers = {types.CodeType: self._reduce_code}
+        # Set before super().__init__, which reads the table once.
+        self.dispatch_table = ChainMap(reducers, cloudpickle.Pickler.dispatch_table)
+        super().__init__(file)
 
     def _reduce_code(self, code: types.CodeType) -> tuple[Any, ...]:
         rebuild, parts = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
@@ -93,7 +93,7 @@ def pack_call(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[b
             (name, fn),
         )
         raise Unsendable(
-            f"launch can't send {where} to the ranks: {_describe(culprit)} can't be pickled ({_first_line(error)}). "
+            f"launch can't send {where} to the ranks: {_describe(culprit, error)}. "
             f"Make it inside {name}, so that each rank has its own."
         ) from None
     sources = {name: "".join(lines) for name in pickler.filenames if (lines := linecache.getlines(name))}
@@ -115,7 +115,7 @@ def pack_result(value: Any) -> bytes:
             value,
         )
         raise Unsendable(
-            f"{where} can't be sent to the notebook: {_describe(culprit)} can't be pickled ({_first_line(error)}). "
+            f"{where} can't be sent to the notebook: {_describe(culprit, error)}. "
             "Return plain values or tensors."
         ) from None
     return buffer.getvalue()
@@ -156,15 +156,9 @@ def _find_culprit(
     return None
 
 
-def _describe(value: Any) -> str:
+def _describe(value: Any, error: BaseException) -> str:
     kind = type(value)
-    name = (
-        kind.__qualname__
-        if kind.__module__ in ("builtins", "__main__")
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
-    return f"a {name}"
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+    plain = kind.__module__ in ("builtins", "__main__")
+    name = kind.__qualname__ if plain else f"{kind.__module__}.{kind.__qualname__}"
+    reason = (str(error) or type(error).__name__).splitlines()[0]
+    return f"a {name} can't be pickled ({reason})"
