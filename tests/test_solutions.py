@@ -1,0 +1,99 @@
+"""Every check accepts its reference solution and rejects every wrong one, with words that fit the mistake."""
+
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from course_utils import exercises
+from course_utils.exercises import check
+from course_utils.exercises.judging import find
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE / "chapter_99")]  # ranks get this path too
+
+
+def chapter(number: str) -> SimpleNamespace:
+    """A chapter's three dictionaries; 99 is the miniature one that stands under tests/."""
+    if number == "99":
+        for name in ("checks_99", "solutions_99"):
+            sys.modules[f"course_utils.exercises.{name}"] = import_module(name)
+    package = "" if number == "99" else "mutants."
+    try:
+        mutants = import_module(f"{package}mutants_{number}")
+    except ModuleNotFoundError:
+        mutants = SimpleNamespace(MUTANTS={})  # test_every_exercise_has_a_solution_and_three_mutants says so
+    return SimpleNamespace(
+        exercises=import_module(f"course_utils.exercises.checks_{number}").EXERCISES,
+        solutions=import_module(f"course_utils.exercises.solutions_{number}").SOLUTIONS,
+        mutants=mutants.MUTANTS,
+        fits=getattr(mutants, "FITS", {}),
+    )
+
+
+CHAPTERS = {path.stem[-2:] for path in Path(exercises.__file__).parent.glob("checks_*.py")} | {"99"}
+LOADED = {number: chapter(number) for number in sorted(CHAPTERS)}
+ALL = [(name, loaded) for loaded in LOADED.values() for name in loaded.exercises]
+WRONG = [
+    pytest.param(name, mutant, loaded.fits.get(mutant.__name__, ""), id=f"{name}-{mutant.__name__}")
+    for name, loaded in ALL
+    for mutant in loaded.mutants.get(name, ())
+]
+FUNCTIONS = [name for name, loaded in ALL if loaded.exercises[name].observe]
+
+
+def answer(exercise: str, function: Callable[..., Any]) -> Any:
+    """What a student hands in: the function, or the value where that is asked for."""
+    return function if find(exercise).observe else function()
+
+
+@pytest.mark.parametrize(("name", "loaded"), ALL, ids=[name for name, _ in ALL])
+def test_every_exercise_has_a_solution_and_three_mutants(name: str, loaded: SimpleNamespace) -> None:
+    assert name in loaded.solutions
+    assert len(loaded.mutants.get(name, ())) >= 3
+
+
+@pytest.mark.parametrize(("name", "loaded"), ALL, ids=[name for name, _ in ALL])
+def test_the_solution_is_right(name: str, loaded: SimpleNamespace) -> None:
+    verdict = check(name, answer(name, loaded.solutions[name]))
+    assert verdict.passed, verdict
+    assert len(verdict.message) > 20, "a right verdict says in a sentence what was shown"
+
+
+@pytest.mark.parametrize(("name", "mutant", "fits"), WRONG)
+def test_a_wrong_solution_is_rejected(name: str, mutant: Callable[..., Any], fits: str) -> None:
+    verdict = check(name, answer(name, mutant))
+    assert verdict.attempted, verdict
+    assert not verdict.passed, verdict
+    assert re.search(fits, repr(verdict)), verdict
+
+
+def stub(*_arguments: Any, **_options: Any) -> None:
+    raise NotImplementedError
+
+
+def returns_its_input(*arguments: Any, **_options: Any) -> Any:
+    return arguments[0]
+
+
+def returns_nothing(*_arguments: Any, **_options: Any) -> None:
+    return None
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_stub_is_not_attempted(name: str) -> None:
+    verdict = check(name, stub)
+    assert not verdict.attempted, verdict
+
+
+@pytest.mark.parametrize("lazy", [returns_its_input, returns_nothing])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_lazy_function_is_rejected(name: str, lazy: Callable[..., Any]) -> None:
+    verdict = check(name, lazy)
+    assert verdict.attempted, verdict
+    assert not verdict.passed, verdict
