@@ -207,7 +207,11 @@ def sections(nb: NotebookNode) -> list[str]:
     parts = [(text, cells) for text, cells in _sections(nb) if not _is_ending(text)]
     found = [] if 5 <= len(parts) <= 9 else [f"notebook: {len(parts)} sections, not 5 to 9"]
     for text, cells in parts:
-        if not re.search(r"\b(core|optional)\b", "\n".join(cells[0].source.splitlines()[:3]), re.IGNORECASE):
+        below = cells[0].source.partition(text)[2].strip()
+        marked = re.search(r"\b(core|optional)\b", text, re.I) or re.match(
+            r"[*_(]*(core|optional)\b", below, re.I
+        )
+        if not marked:
             found.append(f"{cells[0].id}: the section '{text}' is not marked core or optional")
         kinds = [cell.cell_type for cell in cells]
         if "code" not in kinds:

@@ -22,6 +22,7 @@ FORBIDDEN = {
     r"\bOutput\(": "an Output widget fails strict nbval; print in the cell",
     r"\bclear_output\(": "clear_output fails strict nbval",
     r"\brcParams\b|\bplt\.style\b|set_theme\(": "style code belongs into notebooks/matplotlibrc",
+    r"\bget_ipython\b": "no calls into IPython; a chapter is plain Python",
     r"\bsys\.path\b": "course_utils is installed; no code about paths",
     r"#\s*(NBVAL_|PYTEST_VALIDATE)": "say it with a tag, not with a comment that nbval reads",
 }
@@ -45,7 +46,7 @@ EMOJI = re.compile(
     "[\U0001f000-\U0001faff\ufe0f\u2600-\u26ff\u2705\u270a-\u270d\u2714\u2716\u2728\u274c\u274e\u2753-\u2757"
     "\u2763\u2764\u2795-\u2797\u2b50\u2b55]"
 )
-LINK = re.compile(r"(!?)\[([^\]]*)\]\(\s*<?([^)\s>]+)>?[^)]*\)")
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(\s*<?((?:[^()\s<>]|\([^()\s]*\))+)>?[^)]*\)")
 
 
 def tags(cell: NotebookNode) -> list[str]:

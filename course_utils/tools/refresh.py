@@ -47,7 +47,7 @@ UNSTORABLE = (
     "nbval would reject this cell's own outputs: it sees the first state of a display that is updated later, "
     "and nothing of clear_output; keep the text of a display the same, or put what changes between ⟨ and ⟩"
 )
-INSTALLED = re.compile(r"[^\s:\"'\x1b]*/(site-packages|python3\.\d+)/")
+INSTALLED = re.compile(r"[~/][^\s:\"'\x1b]*/(site-packages|python3\.\d+)/")
 
 
 def same_text(text: str) -> str:
