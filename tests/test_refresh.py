@@ -22,7 +22,10 @@ from course_utils.tools import form, refresh, run
 SANITIZERS = refresh.sanitizers  # the fixture below takes its place
 PATTERNS = {r"⟨[^⟩]*⟩": "⟨⟩"}
 MEASURED = "import time\nprint(f'took ⟨{time.perf_counter_ns()} ns⟩')"
-PICTURE = "import matplotlib.pyplot as plt\nplt.plot([{}, 1])\nplt.title('⟨{}⟩'.format(id(plt)))\nplt.show()"
+PICTURE = (  # another one at each run
+    "import os\nimport matplotlib.pyplot as plt\nfig, ax = plt.subplots()\n_ = ax.plot([{}, 1])\n"
+    "_ = ax.set_title(str(os.getpid()))\nplt.show()"
+)
 UPDATED = (
     "from IPython.display import HTML, display\n"
     "shown = display(HTML('<b>{0}</b>'), display_id=True)\nshown.update(HTML('<b>{1}</b>'))"
