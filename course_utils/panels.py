@@ -16,9 +16,9 @@ _WIDE = {"description_width": "max-content"}
 def panel(fn: Callable[..., Any], /, **knobs: Any) -> "Panel":
     """Explore ``fn(**state)`` by turning knobs; leave the panel as a cell's last line.
 
-    ``fn`` returns ``(picture, text)``, a text alone, or a ``drawing.Picture``, which has both. A picture is an
-    HTML string (an SVG in it has role="img" and an aria-label), an object with ``_repr_html_``, or a matplotlib
-    figure, for which the text is the alternative text.
+    ``fn`` returns ``(picture, text)``, a text alone, or a ``drawing.Picture``, which has both. A picture is
+    an HTML string (an SVG in it has role="img" and an aria-label), an object with ``_repr_html_``, or a
+    matplotlib figure, for which the text is the alternative text.
 
     A knob is one of
       - ``(lowest, highest, start)`` or ``(lowest, highest, start, step)``: a slider, of floats if any is one;
