@@ -1,12 +1,13 @@
 """The form of the chapters, and of each rule: a notebook that breaks exactly it."""
 
 import copy
+import json
 from pathlib import Path
 
 import pytest
 from form_breaches import BREACHES
 from form_example import cell, chapter, prints, source, tagged, without
-from nbformat import NotebookNode, from_dict
+from nbformat import NotebookNode, from_dict, v4
 
 from course_utils.tools import form
 from course_utils.tools.refresh import text_of
@@ -47,10 +48,32 @@ def test_a_breach_is_found_and_nothing_else(breach: str, place: Path) -> None:
     assert message in found[0]
 
 
+def test_notebooks_without_ids_or_cells(place: Path) -> None:
+    nb = chapter()
+    nb.cells[0]["id"] = "no id: spaces"
+    place.write_text(json.dumps(nb), "utf-8")
+    assert "not valid" in form.findings(place)[0]
+    del nb.cells[0]["id"]
+    nb.nbformat_minor = 4
+    place.write_text(json.dumps(nb), "utf-8")
+    assert form.findings(place) == ["notebook: format 4.4, not 4.5; run refresh"]
+    assert judged(from_dict({**nb, "cells": [], "nbformat_minor": 5}), place) == ["notebook: no cells"]
+
+
 def test_ids_are_unique() -> None:
     nb = chapter()
     cell(nb, "wrong-run")["id"] = "wrong"
     assert form.ids(nb) == ["wrong: this id is used twice"]
+
+
+def test_an_error_may_not_hold_a_cells_number() -> None:
+    nb = chapter()
+    tagged("wrong-run", "raises-exception")(nb)
+    report = v4.new_output("error", ename="RankError", evalue="rank 0: In [4], line 3", traceback=[])
+    cell(nb, "wrong-run").outputs = [report]
+    assert form.form_outputs.stable(nb) == [
+        "wrong-run: the output holds a cell's number, which differs under nbval"
+    ]
 
 
 def test_first_cell_is_the_title() -> None:

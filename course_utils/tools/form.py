@@ -72,14 +72,14 @@ EXCUSED = {
 
 
 def valid(nb: NotebookNode) -> list[str]:
-    """Format 4.5, and valid by nbformat's own schema."""
+    """Format 4.5, valid by nbformat's own schema, with at least one cell."""
     if (nb.nbformat, nb.nbformat_minor) != (4, 5):
         return [f"notebook: format {nb.nbformat}.{nb.nbformat_minor}, not 4.5; run refresh"]
     try:
         nbformat.validate(nb)
     except nbformat.ValidationError as error:
         return [f"notebook: not valid ({str(error).splitlines()[0]})"]
-    return []
+    return [] if nb.cells else ["notebook: no cells"]
 
 
 def metadata(nb: NotebookNode) -> list[str]:
@@ -271,7 +271,7 @@ def faults(nb: NotebookNode, path: Path) -> list[str]:
 
 Rule = Callable[[NotebookNode], list[str]]
 RULES: list[Rule] = [
-    *(valid, ids, metadata, counts, lengths, title, builds_on, setup, sections, ending, words),
+    *(ids, metadata, counts, lengths, title, builds_on, setup, sections, ending, words),
     *(form_learning.predictions, form_learning.tagged, form_learning.exercises, form_learning.exercise_count),
     *(form_text.python, form_text.language, form_outputs.stable, form_outputs.errors, form_outputs.claims),
     *(form_outputs.pictures, form_outputs.ignored),
@@ -281,6 +281,8 @@ RULES: list[Rule] = [
 def findings(path: Path) -> list[str]:
     """All that the notebook at ``path`` does not keep to, a sentence each; empty where all is well."""
     nb = nbformat.read(path, as_version=nbformat.NO_CONVERT)
+    if broken := valid(nb):
+        return broken  # the other rules need ids and cells
     excused = EXCUSED.get(path.name[:2], {})
     found = [finding for rule in RULES if rule.__name__ not in excused for finding in rule(nb)]
     for rule in (place, faults):

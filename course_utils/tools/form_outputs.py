@@ -54,7 +54,7 @@ def stable(nb: NotebookNode) -> list[str]:
                 found.append(f"{cell.id}: the output holds {what}: {match[0]}")
         if "⟨" in fixed or "⟩" in fixed:
             found.append(f"{cell.id}: the output opens a ⟨ that no ⟩ closes, or the reverse")
-        printed = "\n".join(output.text for output in cell.outputs if output.output_type == "stream")
+        printed = "\n".join(output.get("text", output.get("evalue", "")) for output in cell.outputs)
         if re.search(r"\bIn\s?\[\d+\]", printed):
             found.append(f"{cell.id}: the output holds a cell's number, which differs under nbval")
     return found
