@@ -34,7 +34,10 @@ class Verdict:
     def _repr_html_(self) -> str:
         cell = 'style="text-align: left; vertical-align: top; white-space: pre-wrap"'
         row = f'<tr><th scope="row" {cell}>{{}}</th><td {cell}>{{}}</td></tr>'
-        rows = "".join(row.format(name, escape(text)) for name, text in self._details())
+        rows = ""
+        for name, text in self._details():
+            code = "<code>{}</code>" if name in ("expected", "came") else "{}"  # a report has columns
+            rows += row.format(name, code.format(escape(text)))
         edge = f'style="border-left: 4px solid {_LOOK[self.status][1]}; padding-left: 0.8em"'
         table = f"<table>{rows}</table>" if rows else ""
         return f"<div {edge}><b>{self._title()}:</b> {escape(self.message)}{table}</div>"
