@@ -60,6 +60,14 @@ def test_notebooks_without_ids_or_cells(place: Path) -> None:
     assert judged(from_dict({**nb, "cells": [], "nbformat_minor": 5}), place) == ["notebook: no cells"]
 
 
+def test_a_notebook_that_was_never_executed() -> None:
+    nb = chapter()
+    for kept in nb.cells:
+        if kept.cell_type == "code":
+            kept.execution_count = None
+    assert form.counts(nb) == ["notebook: never executed; run refresh"]
+
+
 def test_ids_are_unique() -> None:
     nb = chapter()
     cell(nb, "wrong-run")["id"] = "wrong"

@@ -122,6 +122,8 @@ def counts(nb: NotebookNode) -> list[str]:
     """Execution counts 1 to n: nbval compares nothing in a cell without one. No empty cells, no raw ones."""
     found = [f"{cell.id}: an empty cell" for cell in nb.cells if not cell.source.strip()]
     found += [f"{cell.id}: a raw cell" for cell in nb.cells if cell.cell_type == "raw"]
+    if not any(cell.execution_count for cell in code_cells(nb)):
+        return [*found, "notebook: never executed; run refresh"]
     for expected, cell in enumerate(code_cells(nb), 1):
         if cell.execution_count != expected:
             found.append(
