@@ -32,12 +32,12 @@ class Verdict:
         return "\n".join([f"{self._title()}: {self.message}", *details])
 
     def _repr_html_(self) -> str:
-        cell = 'style="text-align: left; vertical-align: top; white-space: pre-wrap"'
-        row = f'<tr><th scope="row" {cell}>{{}}</th><td {cell}>{{}}</td></tr>'
+        look = "text-align: left; vertical-align: top; white-space: pre-wrap"
         rows = ""
         for name, text in self._details():
-            code = "<code>{}</code>" if name in ("expected", "came") else "{}"  # a report has columns
-            rows += row.format(name, code.format(escape(text)))
+            face = "; font-family: monospace" if name in ("expected", "came") else ""  # a report has columns
+            head = f'<th scope="row" style="{look}">{name}</th>'
+            rows += f'<tr>{head}<td style="{look}{face}">{escape(text)}</td></tr>'
         edge = f'style="border-left: 4px solid {_LOOK[self.status][1]}; padding-left: 0.8em"'
         table = f"<table>{rows}</table>" if rows else ""
         return f"<div {edge}><b>{self._title()}:</b> {escape(self.message)}{table}</div>"
