@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from math import ceil
 from typing import Any
 from urllib.parse import quote
 
@@ -158,9 +159,11 @@ def draw_ranks(
     changed = [[old[r][i : i + 1] != [cell] for i, cell in enumerate(row)] for r, row in enumerate(new)]
     kept = [[None if c else old_from[r][i] for i, c in enumerate(row)] for r, row in enumerate(changed)]
     new_from = _origins(new, after_from, kept)
-    longest = max(len(text) for text in ["", *columns, *(text for row in old + new for text in row)])
+    widths = [8.6 * len(text) + 16 for row in old + new for text in row] + [
+        7.2 * len(name) + 8 for name in columns
+    ]
     n_origins = max([len(origins) for row in old_from + new_from for origins in row], default=0)
-    width = max(36.0, min(10.0 * n_origins, 60.0), 8.6 * longest + 16)
+    width = max([36.0, min(10.0 * n_origins, 60.0), *widths])
     top = 8 + 34 * bool(title) + 20 * bool(new) + 18 * bool(columns)
     parts, right = _panel(top, _LEFT, old, old_from, width, columns, "before" if new else "")
     parts += [_rank_label(8, top + rank * _ROW + 8, rank) for rank in range(len(old))]
@@ -171,7 +174,7 @@ def draw_ranks(
         parts += panel
     parts.append(_text(8, 26, title, 16, "style='text-anchor:start' font-weight='bold'"))
     text, words = _ranks_text(old, new, title, operation)
-    right = max(right + 8, 10 * len(title) + 16)
+    right = ceil(max(right + 8, 10 * len(title) + 16))
     return Picture(_image(parts, right, top + len(old) * _ROW - 4, alt or words), text)
 
 
@@ -279,10 +282,10 @@ def _arrows(
 
 def _image(parts: Iterable[str], width: float, height: float, alt: str) -> str:
     """An <img>: JupyterLab drops a bare <svg> from a notebook that it does not trust (just downloaded)."""
-    size = f"width='{width:.0f}' height='{height:.0f}'"
+    size = f"width='{width:g}' height='{height:g}'"
     svg = "".join(
         [
-            f"<svg xmlns='http://www.w3.org/2000/svg' {size} viewBox='0 0 {width:.0f} {height:.0f}'>",
+            f"<svg xmlns='http://www.w3.org/2000/svg' {size} viewBox='0 0 {width:g} {height:g}'>",
             "<style>text{text-anchor:middle;font-family:'DejaVu Sans',Verdana,sans-serif}",
             ".v{font-family:'DejaVu Sans Mono',Menlo,monospace}</style>",
             _box(0, 0, width, height, "#fff", "rx='6'"),  # readable in a dark theme too

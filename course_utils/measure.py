@@ -20,7 +20,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
-from torch.distributed.tensor import DTensor
 
 # libkineto reads it when a process profiles for the first time; below 6 it writes "USDT:" lines to stderr
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -164,7 +163,9 @@ def _input_bytes(event: Any) -> int:
 
 def _tensors(thing: Any) -> Iterator[Tensor]:
     if isinstance(thing, Tensor):
-        yield thing.to_local() if isinstance(thing, DTensor) else thing
+        yield (
+            thing.to_local() if hasattr(thing, "to_local") else thing
+        )  # a DTensor, whose import takes a second
     elif isinstance(thing, nn.Module):
         yield from _tensors([*thing.parameters(), *thing.buffers()])
     elif isinstance(thing, torch.optim.Optimizer):  # ZeroRedundancyOptimizer keeps its shard in an inner one

@@ -7,15 +7,15 @@ machine, so that spans of different ranks compare directly. Spans of different m
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
-from matplotlib.patheffects import withStroke
-from matplotlib.text import Text
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from course_utils.drawing import rank_color
+
+if TYPE_CHECKING:  # ranks record and don't draw: they need not wait for matplotlib's import
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+    from matplotlib.text import Text
 
 # kind: (color, hatch); light, so that labels can be read on them, and apart from the ranks' colors
 KINDS = {
@@ -146,13 +146,16 @@ def _fits(spans: Sequence[Span], lane: Sequence[Span]) -> bool:
     return all(a.end <= b.start + 1e-9 or b.end <= a.start + 1e-9 for a in spans for b in lane)
 
 
-def draw(spans_per_rank: Sequence[Sequence[Span]], title: str = "", width: float = 9.0) -> Figure:
+def draw(spans_per_rank: Sequence[Sequence[Span]], title: str = "", width: float = 9.0) -> "Figure":
     """One row a rank, rank 0 on top, in milliseconds from the earliest span; `width` in inches.
 
     Color and hatch tell the kind. Spans of one rank that overlap (communication under way while it computes)
     stand in lanes, one above the other. A name is written where it fits. Raises ValueError if no rank has a
     span.
     """
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
     if not any(spans_per_rank):
         raise ValueError(
             "no spans to draw: return recorded_spans() from the rank function and pass launch's result"
@@ -180,7 +183,9 @@ def draw(spans_per_rank: Sequence[Sequence[Span]], title: str = "", width: float
     return figure
 
 
-def _style(axes: Axes, title: str, n_ranks: int, kinds: set[str]) -> None:
+def _style(axes: "Axes", title: str, n_ranks: int, kinds: set[str]) -> None:
+    from matplotlib.patches import Patch, Rectangle
+
     axes.set_title(title, loc="left", pad=30)
     axes.set_yticks(range(n_ranks), [f"rank {rank}" for rank in range(n_ranks)], fontweight="bold")
     axes.tick_params(axis="y", length=0, pad=8)
@@ -205,8 +210,10 @@ def _style(axes: Axes, title: str, n_ranks: int, kinds: set[str]) -> None:
     )
 
 
-def _fit_labels(figure: Figure, boxes: Sequence[tuple[Rectangle, Text]]) -> None:
+def _fit_labels(figure: "Figure", boxes: "Sequence[tuple[Rectangle, Text]]") -> None:
     """Write a name smaller, or not at all, where its box is too small for it."""
+    from matplotlib.patheffects import withStroke
+
     figure.draw_without_rendering()  # lays the figure out, so that boxes and texts have their sizes in pixels
     for box, label in boxes:
         space, needed = box.get_window_extent(), label.get_window_extent()
