@@ -179,7 +179,7 @@ BREACHES = {
         "wrong-run: the output holds a memory address",
     ),
     "cell number": (
-        prints("wrong-run", "Cell In[7], line 2\n"),
+        prints("wrong-run", "see In [7]\n"),
         "wrong-run: the output holds a cell's number",
     ),
     "bracket": (prints("wrong-run", "took ⟨3 ms\n"), "wrong-run: the output opens a ⟨"),

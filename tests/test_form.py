@@ -9,7 +9,7 @@ from form_breaches import BREACHES
 from form_example import cell, chapter, prints, source, tagged, without
 from nbformat import NotebookNode, from_dict, v4
 
-from course_utils.tools import form
+from course_utils.tools import form, refresh
 from course_utils.tools.refresh import text_of
 from course_utils.tools.run import NOTEBOOKS
 
@@ -77,11 +77,21 @@ def test_ids_are_unique() -> None:
 def test_an_error_may_not_hold_a_cells_number() -> None:
     nb = chapter()
     tagged("wrong-run", "raises-exception")(nb)
-    report = v4.new_output("error", ename="RankError", evalue="rank 0: In [4], line 3", traceback=[])
+    report = v4.new_output("error", ename="RankError", evalue="see In [4]", traceback=[])
     cell(nb, "wrong-run").outputs = [report]
     assert form.form_outputs.stable(nb) == [
         "wrong-run: the output holds a cell's number, which differs under nbval"
     ]
+
+
+def test_the_number_in_a_report_of_launch_is_sanitized() -> None:
+    nb = chapter()
+    prints("wrong-run", "    rank 0  runs  In [4], line 3, in step:  pass\n")(nb)
+    assert form.form_outputs.stable(nb) == []
+    patterns = refresh.sanitizers()
+    stored, new = (v4.new_output("stream", text=f"In [{n}], line 3") for n in (45, 1))
+    assert refresh.accepts([stored], [new], patterns)
+    assert not refresh.accepts([stored], [v4.new_output("stream", text="In [1], line 4")], patterns)
 
 
 def test_first_cell_is_the_title() -> None:

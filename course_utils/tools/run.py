@@ -96,10 +96,6 @@ class _Client(NotebookClient):
             self.seen_by_nbval.setdefault(cell_index, []).append(output)
         return super().process_message(msg, cell, cell_index)
 
-    async def async_execute_cell(self, *args: Any, **kwargs: Any) -> NotebookNode:
-        # like nbval, without history: a text that holds a cell's number is then the same under both
-        return await super().async_execute_cell(*args, **{**kwargs, "store_history": False})
-
     @property
     def interrupted(self) -> bool:
         # nbclient answers SIGINT and SIGTERM itself, by ending the kernel; this is the trace that it leaves
