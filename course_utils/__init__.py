@@ -49,5 +49,5 @@ def __getattr__(name: str) -> Any:
     )
 
 
-def __dir__() -> list[str]:
+def __dir__() -> "list[str]":  # in quotes: Python 3.8 has to get as far as the message that it is too old
     return sorted([*globals(), *__all__])

@@ -1,0 +1,100 @@
+"""``python3 -m course_utils lab | test | run | refresh``, with nothing installed.
+
+Standard library only, and written so that Python 3.6 can still read it and say that it is too old.
+"""
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+
+OLDEST, NEWEST = (3, 11), (3, 13)  # as requires-python in pyproject.toml
+MODULES = {"lab": "lab", "test": "verify", "run": "run", "refresh": "refresh"}
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+USAGE = """usage: python3 -m course_utils COMMAND [OPTIONS]
+
+  lab       open the course in JupyterLab: your own copy, in my_course/
+              --instructor       the originals, with their outputs
+              --no-browser       only print the address
+              --port N           this port, and no other
+              -- OPTIONS         options of jupyter lab
+  test      check that everything works: ruff, the tests, every notebook
+              --all              also what needs a browser, system packages or a long time
+              OPTIONS, PATHS     of pytest: -x, -k launch, notebooks/02_gradient_equivalence.ipynb
+  run       execute chapters without a browser: run 02 05, or all of them
+  refresh   execute chapters, store their outputs in one form, check the form
+
+The first use makes .venv and installs requirements.txt into it; later uses start at once.
+"""
+
+
+def wrong_python(version):
+    """What to do about this version of Python; an empty text where it will do."""
+    if OLDEST <= version <= NEWEST:
+        return ""
+    names = [f"python3.{minor}" for minor in range(NEWEST[1], OLDEST[1] - 1, -1)]
+    found = [name for name in names if shutil.which(name) and starts(name)]
+    is_now = f"Python {version[0]}.{version[1]} ({sys.executable})"
+    words = f"The course runs on Python 3.{OLDEST[1]} to 3.{NEWEST[1]}, and this is {is_now}.\n"
+    if found:
+        return words + f"This machine also has {found[0]}: type that name in place of python3."
+    return words + (
+        "Install one of them (from your system's packages or from python.org) and start with its name:\n"
+        f"{names[0]} -m course_utils lab"
+    )
+
+
+def starts(name):
+    """Whether the program runs: a version manager puts names on the path that may stand for nothing."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.call([name, "--version"], **quiet) == 0
+
+
+def wrong_folder():
+    """What to do about where and how this was started; an empty text where it will do."""
+    if __package__ == "course_utils" and os.path.realpath(os.getcwd()) == os.path.realpath(ROOT):
+        return ""
+    return f'Start the command in the folder of the repository:\ncd "{ROOT}"\npython3 -m course_utils lab'
+
+
+def main(argv):
+    """Run one command; returns the exit status. 2: it could not start as it was called, 130: interrupted."""
+    command, rest = (argv[0], argv[1:]) if argv else ("", [])
+    if command in ("-h", "--help", "help"):
+        print(USAGE, end="")
+        return 0
+    if command not in MODULES:
+        problem = USAGE + (f"\nThere is no command {command!r}." if command else "\nWhich command?")
+    else:
+        problem = wrong_python(sys.version_info[:2]) or wrong_folder()
+    if problem:
+        print(problem, file=sys.stderr)
+        return 2
+
+    from course_utils.tools import environment
+
+    try:
+        place = environment.Place(ROOT)
+        if ("-h" in rest or "--help" in rest) and not environment.is_ready(place):
+            print(USAGE, end="")
+            return 0
+        environment.enter(place, argv)  # comes back only inside .venv
+        return importlib.import_module("course_utils.tools." + MODULES[command]).main(rest)
+    except environment.SetupError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if (error.name or "course_utils").startswith("course_utils"):
+            raise
+        environment.distrust(place)
+        print(f"\n.venv lacks {error.name}. The same command again makes it whole.", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

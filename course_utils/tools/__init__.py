@@ -1,0 +1,1 @@
+"""What stands behind the commands of ``python3 -m course_utils``."""
