@@ -23,7 +23,6 @@ _GRACE = 1.0  # s that the other ranks have to report after one has failed
 _GRACE_FOR_CAUSE = 3.0  # s, where so far only ranks that lost their peer have reported
 _NOISE = re.compile(
     r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is : \d+\n?"
-    r"|(?m:^USDT:.*\n?)"  # the profiler's
 )
 
 

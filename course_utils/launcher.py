@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 from course_utils import rank as rank_process
 from course_utils.job import Job
 from course_utils.processes import ForkedRanks, SpawnedRanks, rank_sys_path, start_method
@@ -21,6 +23,7 @@ from course_utils.report import RankError, RanksInterrupted
 from course_utils.sending import pack_call
 
 T = TypeVar("T")
+_RANK_BYTES = 20 * 2**20  # a rank's own memory before fn uses any
 _OPTIONS = ("world_size", "backend", "timeout", "init", "live", "env")
 
 
@@ -61,8 +64,7 @@ def launch(
     """
     if rank_process.current is not None:
         raise RuntimeError(
-            f"launch was called inside rank {rank_process.current.number}: ranks can't start ranks. "
-            "Call launch from the notebook, once for each group of processes."
+            "launch was called inside a rank: ranks can't start ranks; call it from the notebook"
         )
     world_size = _checked_world_size(world_size)
     _check_call(fn, args, kwargs)
@@ -136,6 +138,7 @@ def _rank_environment(world_size: int, added: dict[str, str]) -> dict[str, str]:
     loopback = [name for _, name in socket.if_nameindex() if name.startswith("lo")] if os.name != "nt" else []
     env = {
         "OMP_NUM_THREADS": "1",
+        "KINETO_LOG_LEVEL": "99",  # the profiler writes lines of its own to stderr
         **os.environ,
         "WORLD_SIZE": str(world_size),
         "LOCAL_WORLD_SIZE": str(world_size),
@@ -158,15 +161,18 @@ def _checked_world_size(world_size: Any) -> int:
         raise TypeError(f"world_size={world_size!r}: pass a whole number of processes, 1 or more") from None
     if size < 1:
         raise ValueError(f"world_size={size}: pass a whole number of processes, 1 or more")
+    room = psutil.virtual_memory().available // _RANK_BYTES
+    if size > max(room, 64):
+        raise ValueError(
+            f"world_size={size}: the free memory of this machine is enough for about {room} ranks"
+        )
     with contextlib.suppress(ImportError):
         import resource
 
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = (files - 128) // 2
         if files != resource.RLIM_INFINITY and size > most:
-            raise ValueError(
-                f"world_size={size}: with {files} open files allowed (ulimit -n), at most {most} ranks fit"
-            )
+            raise ValueError(f"world_size={size}: {files} open files (ulimit -n) are enough for {most} ranks")
     return size
 
 

@@ -242,8 +242,9 @@ def _hint(ranks: dict[int, Outcome]) -> str:
 def _rows(ranks: dict[int, Outcome], same: Collection[int] = ()) -> list[str]:
     """One line a rank: number, what it was doing, the reader's line."""
     rows = [(str(r), *(("raised the same", "") if r in same else _standing(o))) for r, o in ranks.items()]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
-    return [f"    rank {r:>{widths[0]}}  {state:<{widths[1]}}  {where}".rstrip() for r, state, where in rows]
+    digits = max((len(row[0]) for row in rows), default=1)
+    width = max((len(row[1]) for row in rows if len(row[1]) <= 30), default=0)  # long ones stand out anyway
+    return [f"    rank {r:>{digits}}  {state:<{width}}  {where}".rstrip() for r, state, where in rows]
 
 
 def _first_line(text: str) -> str:
