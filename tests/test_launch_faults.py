@@ -33,7 +33,7 @@ FAILS = {
     "a failed assertion": (0, "assert 1 + 1 == 3", "AssertionError", "assert 1 + 1 == 3"),
     "a recursion without end": (1, "deeper(0)", "RecursionError", "return deeper(n + 1)"),
     "no memory left": (1, "torch.empty(1 << 50)", "RuntimeError", "torch.empty(1 << 50)"),
-    "launch inside a rank": (1, "launch(lambda: 1)", "inside rank 1", "launch(lambda: 1)"),
+    "launch inside a rank": (1, "launch(lambda: 1)", "inside a rank", "launch(lambda: 1)"),
     "an interrupt in a rank": (1, "raise KeyboardInterrupt", "KeyboardInterrupt"),
     "sys.exit": (1, "sys.exit(3)", "exit code 3"),
     "sys.exit with a message": (1, "sys.exit('no data found')", "no data found"),

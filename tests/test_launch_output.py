@@ -197,9 +197,9 @@ def test_nothing_arrives_after_the_cell_has_ended(kernel, live):
                 while True:
                     os.write(1, b"still here\\n")
                     time.sleep(0.05)
+            print("x" * 100_000)
             threading.Thread(target=chatter, daemon=True).start()
             os.system("(sleep 0.7; echo from a program) &")
-            print("x" * 100_000)
         launch(body, live={live})
     """)
     assert cell.ename is None

@@ -151,11 +151,12 @@ def test_an_interrupt(kernel, while_ranks):
             time.sleep(60)
         launch(body, world_size=2)
     """
+    before = len(kernel.processes())
     cell = kernel.start(code)
     if while_ranks == "run":
         wait_for(lambda: len(list(kernel.folder.glob("in_*"))) == 2, "two ranks", seconds=30)
     else:
-        wait_for(lambda: kernel.processes(), "a process", seconds=30)
+        wait_for(lambda: len(kernel.processes()) > before, "a process", seconds=30)
     kernel.manager.interrupt_kernel()
     assert "Interrupt" in kernel.finish(cell, timeout=10).ename
     for path in kernel.folder.glob("in_*"):
