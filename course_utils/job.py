@@ -38,6 +38,7 @@ class Job:
         self.shown = [0] * world_size  # bytes of output that live mode has shown
         self.alive = set(range(world_size))
         self.tidy = [False] * world_size  # nothing registered to be done at exit: may be killed at once
+        self.judged = False  # the time is up or a rank has failed: what comes now is too late
         self.bars = Bars(world_size)
         self.selector = selectors.DefaultSelector()
 
@@ -115,7 +116,7 @@ class Job:
                 self._read_control(ended.rank)
                 self._read_output(ended.rank)
                 self.alive.discard(ended.rank)
-                if self.outcomes[ended.rank].kind == "running":
+                if self.outcomes[ended.rank].kind == "running" and not self.judged:
                     self.outcomes[ended.rank] = report.died(ended.code, ended.time, self._text(ended.rank))
         return True
 
@@ -138,6 +139,8 @@ class Job:
         kind = message["kind"]
         if kind == "ready":
             self.ready.add(rank)
+        elif kind in ("returned", "failed") and self.judged:
+            pass
         elif kind == "returned":
             self.tidy[rank] = message["tidy"]
             self.outcomes[rank] = Outcome("returned", time=message["time"], value=content)
@@ -169,11 +172,12 @@ class Job:
 
     def _ask_where(self) -> None:
         """Learns where the ranks that still run are standing; from one that can't answer, by a signal."""
+        self.judged = True
         running = [r for r, o in enumerate(self.outcomes) if o.kind == "running" and r in self.alive]
         for rank in running:
             with contextlib.suppress(OSError):
                 self.ranks.controls[rank].sendall(b"W")
-        answered = lambda: all(self.outcomes[r].frames or self.outcomes[r].failed for r in running)  # noqa: E731
+        answered = lambda: all(self.outcomes[r].frames or r not in self.alive for r in running)  # noqa: E731
         if self._pump(1.0, answered) or rank_process.WAIT_SIGNAL is None:
             return
         silent = [rank for rank in running if not self.outcomes[rank].frames and rank in self.ranks.pids]

@@ -62,32 +62,36 @@ class _Server:
     """The running fork server; one a notebook, started by the first launch."""
 
     def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
         self.channel, theirs = socket.socketpair()
-        command = forkserver.boot(
-            f"from course_utils.forkserver import serve; serve({theirs.fileno()})", rank_sys_path()
-        )
-        with theirs:
-            self.process = subprocess.Popen(
-                command,
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env={**os.environ, **_QUIET, **_SINGLE_THREADED},
-                start_new_session=True,  # an interrupt from the keyboard is for the notebook alone
-            )
-        if self.channel.recv(1) != b"R":
-            _, errors = self.process.communicate()
-            last = errors.decode(errors="replace").strip().splitlines()[-1:] or [
-                f"exit code {self.process.returncode}"
-            ]
-            raise RuntimeError(
-                f"the process that starts ranks failed: {last[0]}. Restart the kernel and try again."
-            )
+        call = f"from course_utils.forkserver import serve; serve({theirs.fileno()})"
+        try:
+            with theirs:
+                self.process = subprocess.Popen(
+                    forkserver.boot(call, rank_sys_path()),
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    env={**os.environ, **_QUIET, **_SINGLE_THREADED},
+                    start_new_session=True,  # an interrupt from the keyboard is for the notebook alone
+                )
+            if self.channel.recv(1) != b"R":
+                raise RuntimeError(f"the process that starts ranks failed: {self._last_words()}")
+        except BaseException:
+            self.close()
+            raise
+
+    def _last_words(self) -> str:
+        _, errors = self.process.communicate()
+        lines = errors.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"exit code {self.process.returncode}"
 
     def close(self) -> None:
         self.channel.close()
-        if self.process.stderr:
+        if self.process:
+            self.process.kill()
+            self.process.wait()
             self.process.stderr.close()
 
 
@@ -124,11 +128,12 @@ class ForkedRanks:
     def __init__(self, world_size: int, folder: str, env: dict[str, str]) -> None:
         self.controls: list[socket.socket] = []
         self.outputs: list[Any] = []
-        self.events, theirs = socket.socketpair()
-        self._buffer = b""
         self.pids: dict[int, int] = {}
+        self._left = set(range(world_size))
+        self._buffer = b""
+        server = _running_server()
+        self.events, theirs = socket.socketpair()
         try:
-            server = _running_server()
             with theirs:
                 socket.send_fds(server.channel, [b"J"], [theirs.fileno()])
             name = folder.encode()
@@ -150,9 +155,13 @@ class ForkedRanks:
 
     def exits(self) -> list[Exit]:
         """What has ended since the last call."""
-        with contextlib.suppress(BlockingIOError, OSError):
-            while part := self.events.recv(65536):
-                self._buffer += part
+        gone = True  # somebody killed the server, and its ranks die with it
+        with contextlib.suppress(ConnectionResetError):
+            try:
+                while part := self.events.recv(65536):
+                    self._buffer += part
+            except BlockingIOError:
+                gone = False
         found = []
         size = forkserver.EVENT.size
         while len(self._buffer) >= size:
@@ -162,7 +171,11 @@ class ForkedRanks:
                 self.pids[rank] = value
             else:
                 self.pids.pop(rank, None)
+                self._left.discard(rank)
                 found.append(Exit(rank, value, when))
+        if gone:
+            found += [Exit(rank, -signal.SIGKILL, time.perf_counter()) for rank in self._left]
+            self._left.clear()
         return found
 
     def end(self) -> None:
