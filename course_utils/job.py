@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from course_utils import rank as rank_process
@@ -42,9 +43,14 @@ class Job:
         self.bars = Bars(world_size)
         self.selector = selectors.DefaultSelector()
 
-    def run(self, start: type[ForkedRanks | SpawnedRanks], folder: str, env: dict[str, str]) -> list[Any]:
-        self.ranks = start(self.world_size, folder, env)
+    def run(
+        self, start: type[ForkedRanks | SpawnedRanks], folder: str, settings: dict[str, Any], call: bytes
+    ) -> list[Any]:
+        self.ranks = start(self.world_size, folder, settings["env"])
         try:
+            # While the processes are starting; a rank reads the files when it has heard of the folder.
+            Path(folder, "settings").write_bytes(pickle.dumps(settings))
+            Path(folder, "call").write_bytes(call)
             for rank, (control, output) in enumerate(
                 zip(self.ranks.controls, self.ranks.outputs, strict=True)
             ):

@@ -7,11 +7,9 @@ import math
 import numbers
 import operator
 import os
-import pickle
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
@@ -93,11 +91,8 @@ def launch(
             "init": init,
             "group_timeout": min(timeout + 60, 86400.0),  # longer than ours, so that our report wins
         }
-        Path(folder, "settings").write_bytes(pickle.dumps(settings))
-        Path(folder, "call").write_bytes(call)
-        job = Job(world_size, timeout, live)
         try:
-            values = job.run(start, folder, settings["env"])
+            values = Job(world_size, timeout, live).run(start, folder, settings, call)
         except (RankError, RanksInterrupted) as error:
             raise error.with_traceback(None) from None
     return values if any(value is not None for value in values) else _Silent(values)
