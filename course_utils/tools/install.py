@@ -93,7 +93,7 @@ class Progress:
         clock = time.monotonic()
         words = f"{self.head}: {now} ({clock - self.start:.0f} s)"
         if self.terminal:
-            width = os.get_terminal_size(sys.stderr.fileno()).columns
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
             print("\r" + words[: width - 1].ljust(width - 1), end="", file=sys.stderr, flush=True)
         elif (now != self.last and clock - self.told >= 5) or clock - self.told >= 30 or not self.last:
             self.tell(words)

@@ -21,7 +21,7 @@ QUIET = (  # nothing in JupyterLab asks the network, and nothing is written to t
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     "--LabApp.extension_manager=readonly",
     "--ServerApp.answer_yes=True",  # Ctrl-C ends it without a question
-    "--ServerApp.log_level=WARNING",
+    "--Application.log_level=WARN",
 )
 
 
