@@ -48,7 +48,7 @@ FAULTS = [
     Fault(
         name="counted_the_tables_as_matrices",
         cell="flops-rule",
-        find=" - 2 * 64 * 64",
+        find="in_matrices -= 2 * 64 * 64",
         replace="",
         claim="flops-claim",
     ),
