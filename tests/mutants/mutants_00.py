@@ -96,6 +96,7 @@ FITS = {
     "tells_rank_0_only": r"rank\s+3\b",
     "believes_the_last_rank": r"came\s+\[-9\]",
     "starts_from_zero": r"came\s+\[0\]",
+    "knows_the_world_size": r"allgather[\s\S]*expected length 3, got 4",
     "changes_its_argument": r"mine after the call[\s\S]*copy",
     "returns_a_float": r"shape \[\], not \[1\]",
     "one_broadcast_a_rank": r"too many collectives",
