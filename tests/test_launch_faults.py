@@ -8,7 +8,7 @@ import textwrap
 import pytest
 from kernels import Kernel, time_limit  # noqa: F401  # time_limit: a fixture that every test here uses
 
-TIMEOUT = 1.5  # of the faults that only the clock ends
+TIMEOUT = 1.0  # of the faults that only the clock ends
 CLASSES = """
     class ShardError(ValueError):
         pass

@@ -95,7 +95,7 @@ def test_an_interrupt_is_a_keyboard_interrupt_and_what_was_printed_is_shown(kern
     assert kernel.finish(cell).asked is True
 
 
-@pytest.mark.parametrize("moment", [0.02, 0.05, 0.1, 0.2, 0.4, 0.8])
+@pytest.mark.parametrize("moment", [0.05, 0.3, 0.8])
 def test_an_interrupt_while_processes_start(folder, moment):
     with Kernel(folder) as kernel:
         cell = kernel.start(
@@ -205,7 +205,7 @@ def test_several_notebooks_launch_at_once(tmp_path):
     """
     with contextlib.ExitStack() as stack:
         kernels = []
-        for name in "abc":
+        for name in "ab":
             (tmp_path / name).mkdir()
             kernels.append(stack.enter_context(Kernel(tmp_path / name)))
         cells = [kernel.start(code.format(salt=salt)) for salt, kernel in enumerate(kernels)]
