@@ -134,7 +134,8 @@ def _make(place: Place, say: Say, held: int) -> None:
             f"Only {room / 1e9:.1f} GB are free in {place.root}; .venv needs {ROOM / 1e9:.0f} GB or more.\n"
             "Make room, then start the same command again."
         )
-    say("First use: the course gets a Python environment of its own, in .venv.")
+    first = not place.note.exists()
+    say(f"{'First use: the' if first else 'The'} course gets a Python environment of its own, in .venv.")
     say("This takes one to five minutes, most of it to download PyTorch.")
     if sys.platform == "linux" and not shutil.which("nvidia-smi"):
         say("(There is no NVIDIA GPU here: 'A smaller PyTorch' in README.md can save gigabytes.)")
