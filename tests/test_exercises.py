@@ -222,10 +222,22 @@ def test_a_small_difference_is_visible_in_the_message() -> None:
     assert expected != came
 
 
+def test_compare_names_a_factor_that_all_numbers_have() -> None:
+    for came, words in (
+        ([4.0, 8.0, 0], "x: 4 times"),
+        ([0.25, 0.5, 0], "x: 0.25 times"),
+        ([4.0, 7.0, 0], "x: not the"),
+        ([4.0, 8.0, 1.0], "x: not the"),
+        ([0.0, 0.0, 0.0], "x: not the"),
+    ):
+        with pytest.raises(Rejected, match=words):
+            compare("x", came, [1.0, 2.0, 0])
+
+
 def test_compare_ranks_names_the_rank_that_differs() -> None:
     with pytest.raises(Rejected) as caught:
         compare_ranks("x", [1, 1, 2, 1], [1] * 4, hint="look")
-    assert caught.value.args == ("x: not the expected value", "1", "2", 2, "look")
+    assert caught.value.args == ("x: 2 times what was expected", "1", "2", 2, "look")
 
 
 def test_long_values_are_cut() -> None:

@@ -138,6 +138,8 @@ def compare(
     expected = plain(expected)
     if (difference := _difference(came, expected, tolerance)) is None:
         return
+    if factor := _factor(came, expected):
+        difference = f"{factor:.4g} times what was expected"
     digits = next((d for d in (6, 9, 12) if brief(came, d) != brief(expected, d)), 17)
     shown = {"expected": brief(expected, digits), "came": brief(came, digits)}
     reject(f"{what}: {difference}", **shown, rank=rank, hint=hint if came is not None else _NOTHING)
@@ -184,6 +186,23 @@ def _difference(came: Any, expected: Any, tolerance: float) -> str | None:
     else:
         same = len(kinds) == 1 and (came == expected or (came != came and expected != expected))
     return None if same else "not the expected value"
+
+
+def _factor(came: Any, expected: Any) -> float | None:
+    """The number that all of ``expected`` was multiplied by; None where there is no one such number."""
+    if _shape(came) != _shape(expected):
+        return None
+    pairs = list(zip(_numbers(came), _numbers(expected), strict=True))
+    ratios = [c / e for c, e in pairs if e]
+    if not ratios or any(c for c, e in pairs if not e) or math.isclose(ratios[0], 1, rel_tol=1e-3):
+        return None
+    return ratios[0] if all(math.isclose(ratio, ratios[0], rel_tol=1e-4) for ratio in ratios) else None
+
+
+def _numbers(value: Any) -> list[float]:
+    if isinstance(value, list):
+        return [number for item in value for number in _numbers(item)]
+    return [value] if type(value) in (int, float) else [math.nan]
 
 
 def _shape(value: Any) -> list[int]:

@@ -27,7 +27,8 @@ def token_loss(losses: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 def sync_batch_norm(x: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
     """BatchNorm in training mode without weight and bias, as if all ranks' rows were one batch.
 
-    x: (n, C), n may differ between ranks. Returns (n, C). The variance divides by the number of rows.
+    x: (n, C), where n may differ between ranks, and may be 0. Returns (n, C), and leaves x as it is.
+    The variance divides by the number of rows.
     """
     sums = torch.cat([x.sum(0), x.new_tensor([len(x)])])  # (C + 1,)
     dist.all_reduce(sums)
