@@ -16,7 +16,9 @@ from course_utils.tools.install import say
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = "00_start_here.ipynb"
 MANIFEST = ".manifest.json"  # in my_course/: for each file, the SHA-256 of what was handed out last
+SETTINGS = Path(__file__).with_name("lab_settings")  # JupyterLab would ask whether to fetch its news
 QUIET = (  # nothing in JupyterLab asks the network, and nothing is written to the user's own settings
+    f"--LabApp.app_settings_dir={SETTINGS}",
     "--LabApp.news_url=None",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     "--LabApp.extension_manager=readonly",
