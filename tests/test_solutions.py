@@ -40,7 +40,13 @@ CHAPTERS = {path.stem[-2:] for path in Path(exercises.__file__).parent.glob("che
 LOADED = {number: chapter(number) for number in sorted(CHAPTERS)}
 ALL = [(name, loaded) for loaded in LOADED.values() for name in loaded.exercises]
 WRONG = [
-    pytest.param(name, mutant, loaded.fits.get(mutant.__name__, ""), id=f"{name}-{mutant.__name__}")
+    pytest.param(
+        name,
+        mutant,
+        loaded.fits.get(mutant.__name__, ""),
+        id=f"{name}-{mutant.__name__}",
+        marks=[] if name.startswith("99") else [pytest.mark.all],  # minutes, for all chapters together
+    )
     for name, loaded in ALL
     for mutant in loaded.mutants.get(name, ())
 ]
