@@ -165,7 +165,8 @@ def draw(spans_per_rank: Sequence[Sequence[Span]], title: str = "", width: float
     row_inches = max(0.55, 0.26 * max(map(len, rows)))
     figure = Figure(figsize=(width, 1.5 + row_inches * len(rows)), dpi=100, layout="constrained")
     axes = figure.add_subplot()
-    axes.set(xlim=(0, extent(spans_per_rank) * 1e3), ylim=(len(rows) - 0.45, -0.55), xlabel="time (ms)")
+    right = extent(spans_per_rank) * 1e3 * 1.005  # so that the last box shows its right edge
+    axes.set(xlim=(0, right), ylim=(len(rows) - 0.45, -0.55), xlabel="time (ms)")
     boxes = []
     for rank, lanes in enumerate(rows):
         height = 0.8 / max(len(lanes), 1)
