@@ -109,6 +109,25 @@ def _running_server() -> _Server:
         return _server
 
 
+def _open_job() -> socket.socket:
+    """A channel to the server for one launch."""
+    for last_try in (False, True):
+        server = _running_server()
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                socket.send_fds(server.channel, [b"J"], [theirs.fileno()])
+        except BaseException as error:
+            ours.close()
+            if last_try or not isinstance(error, OSError):
+                raise
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.process.wait(5)  # killed a moment ago: the next turn starts another
+        else:
+            return ours
+    raise AssertionError
+
+
 def _forget_server() -> None:
     """In a fork of the notebook: the server is the parent's, and must see the end of it."""
     global _server, _server_lock
@@ -131,11 +150,8 @@ class ForkedRanks:
         self.pids: dict[int, int] = {}
         self._left = set(range(world_size))
         self._buffer = b""
-        server = _running_server()
-        self.events, theirs = socket.socketpair()
+        self.events = _open_job()
         try:
-            with theirs:
-                socket.send_fds(server.channel, [b"J"], [theirs.fileno()])
             name = folder.encode()
             self.events.sendall(forkserver.PATH.pack(len(name)) + name)
             for rank in range(world_size):
@@ -201,18 +217,18 @@ class SpawnedRanks:
         self._ended: set[int] = set()
         try:
             for _ in range(world_size):
-                self._start({**env, **_QUIET})
+                self._start(folder, {**env, **_QUIET})
         except BaseException:
             self.end()
             raise
 
-    def _start(self, env: dict[str, str]) -> None:
+    def _start(self, folder: str, env: dict[str, str]) -> None:
         ours, control = socket.socketpair()
         self.controls.append(ours)
         read, write = os.pipe()
         self.outputs.append(open(read, "rb", buffering=0))
         windows = os.name == "nt"
-        call = f"from course_utils.rank import main_spawned; main_spawned({os.getpid()}, {control.fileno()})"
+        call = f"from course_utils.rank import main_spawned; main_spawned({control.fileno()}, {folder!r})"
         try:
             process = subprocess.Popen(
                 forkserver.boot(call, rank_sys_path()),

@@ -20,11 +20,14 @@ import time
 import traceback
 import weakref
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 HEADER = struct.Struct("!II")  # lengths of a message's JSON part and of the bytes that follow it
 WAIT_SIGNAL = getattr(signal, "SIGUSR1", None)  # makes a rank that can't run Python write its stack
+
+_LIBC: Any = None
+with contextlib.suppress(Exception):  # loaded by the fork server once, for all ranks; Windows has none
+    _LIBC = ctypes.CDLL(None)
 
 T = TypeVar("T")
 current: "Rank | None" = None  # the rank that this process is; None in the notebook
@@ -92,19 +95,23 @@ class Rank:
             return b""
 
 
-def main(control: socket.socket, parent: int, output: int) -> NoReturn:
+def main(control: socket.socket, parent: int, output: int, folder: str = "") -> NoReturn:
     """Runs one rank in this fresh process and ends it.
 
     Args:
         control: connected to the notebook.
-        parent: id of the process that started this one; this one dies with it.
+        parent: the fork server's id, this process dies with it; 0 for a process that has none.
         output: file descriptor that takes what the rank prints.
+        folder: the launch's, where it is known from the start.
     """
     global current
-    _die_with(parent)
+    _lead_group(parent)
     _redirect(output)
     me = current = Rank(control)
-    words = control.makefile("rb", buffering=0).readline()  # the folder, then single bytes
+    me.folder = folder
+    words = b""
+    while not words.endswith(b"\n"):
+        words += part if (part := control.recv(4096)) else me.end_group()
     job = json.loads(words)
     me.folder, me.number = job["folder"], job["rank"]
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -113,19 +120,21 @@ def main(control: socket.socket, parent: int, output: int) -> NoReturn:
     os._exit(0)
 
 
-def main_spawned(parent: int, descriptor: int) -> NoReturn:
+def main_spawned(descriptor: int, folder: str) -> NoReturn:
     """The same, in a process that was started by a command line."""
     shared = getattr(socket, "fromshare", None)  # Windows hands a socket over by a description on stdin
     control = shared(sys.stdin.buffer.read()) if shared else socket.socket(fileno=descriptor)
-    main(control, parent, output=1)
+    main(control, 0, output=1, folder=folder)
 
 
 def _run(me: Rank, job: dict[str, Any]) -> None:
     failing = "starting"
     try:
-        settings = pickle.loads(Path(me.folder, "settings").read_bytes())
+        with open(os.path.join(me.folder, "settings"), "rb") as file:
+            settings = pickle.load(file)
         _set_up(me.number, settings)
-        fn, args, kwargs = pickle.loads(Path(me.folder, "call").read_bytes())
+        with open(os.path.join(me.folder, "call"), "rb") as file:
+            fn, args, kwargs = pickle.load(file)
         if settings["init"]:
             _init_group(me, settings)
         me.tell("ready")
@@ -160,8 +169,10 @@ def _run(me: Rank, job: dict[str, Any]) -> None:
 
 def _set_up(rank: int, settings: dict[str, Any]) -> None:
     """Makes this process look like one that torchrun started in the notebook's folder."""
-    os.environ.clear()
-    os.environ.update(settings["env"], RANK=str(rank), LOCAL_RANK=str(rank), GROUP_RANK="0")
+    env = {**settings["env"], "RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0"}
+    for name in os.environ.keys() - env.keys():
+        del os.environ[name]
+    os.environ.update(item for item in env.items() if os.environ.get(item[0]) != item[1])
     os.chdir(settings["cwd"])
     sys.path[:] = settings["sys_path"]
     for name, text in settings["sources"].items():
@@ -171,7 +182,8 @@ def _set_up(rank: int, settings: dict[str, Any]) -> None:
     import torch
     import torch.distributed as dist
 
-    np.random.seed()
+    np.random.seed(random.getrandbits(32))
+    torch.default_generator.seed()
     torch.set_num_threads(1)
     if dist.is_available():
         dist.set_debug_level_from_env()
@@ -219,15 +231,15 @@ def _flush() -> None:
         with contextlib.suppress(Exception):
             stream.flush()
     with contextlib.suppress(Exception):
-        ctypes.CDLL(None).fflush(None)
+        _LIBC.fflush(None)
 
 
-def _die_with(parent: int) -> None:
-    """Leads a process group of its own; Linux kills it when its parent dies, elsewhere its thread does."""
+def _lead_group(parent: int) -> None:
+    """Leads a process group of its own, and on Linux is killed when the fork server dies."""
     with contextlib.suppress(AttributeError, OSError):
         os.setsid()
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if parent and sys.platform == "linux":
+        _LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)
 

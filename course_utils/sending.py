@@ -106,6 +106,8 @@ def pack_result(value: Any) -> bytes:
     Raises:
         Unsendable: naming the part of the value that can't be sent.
     """
+    if type(value) in (type(None), bool, int, float, str):
+        return pickle.dumps(value)
     buffer = io.BytesIO()
     try:
         _ResultPickler(buffer).dump(value)
