@@ -110,7 +110,7 @@ def test_a_figure_has_a_row_a_rank_rank_0_on_top():
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["rank 0", "rank 1"]
     assert axes.yaxis_inverted()
-    assert axes.get_xlim() == pytest.approx((0, 1000))
+    assert axes.get_xlim() == pytest.approx((0, 1005))
     assert axes.get_xlabel() == "time (ms)"
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["forward", "communication", "idle"]
     forward, communication, idle = (p for p in axes.patches if p.get_x() >= 0)
