@@ -1,6 +1,7 @@
 """launch(): run a function in several real processes, from a cell, and leave none of them behind."""
 
 import contextlib
+import difflib
 import functools
 import inspect
 import math
@@ -191,9 +192,9 @@ def _check_call(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise TypeError(
-            f"{name}{signature} can't be called with the arguments given to launch: {error}"
-        ) from None
+        near = [option for key in kwargs for option in difflib.get_close_matches(key, _OPTIONS, n=1)]
+        hint = f"did you mean {near[0]}?" if near else "the number of processes goes in world_size"
+        raise TypeError(f"{name}{signature} can't take what it was given: {error} ({hint})") from None
 
 
 def _checked_env(env: Any) -> dict[str, str]:

@@ -92,7 +92,7 @@ def judge(name: str, exercise: Exercise, seen: Sequence[str]) -> Verdict:
 def fail(name: str, exercise: Exercise, error: RankError) -> Verdict:
     """The verdict where a rank raised, died, or did not come to an end."""
     if isinstance(error, RankTimeout):
-        hint = "a rank that waits needs another that sends, and a loop needs an end"
+        hint = "every rank calls the same operations in the same order, one without data too"
         message = f"it had not finished after {exercise.timeout:g} s"
         return Verdict(name, NOT_RIGHT, message, came=str(error), hint=hint)
     if NotAttempted.__name__ in error.failures.get(error.rank, ""):

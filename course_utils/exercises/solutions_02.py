@@ -33,7 +33,7 @@ def sync_batch_norm(x: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
     sums = torch.cat([x.sum(0), x.new_tensor([len(x)])])  # (C + 1,)
     dist.all_reduce(sums)
     mean = sums[:-1] / sums[-1]  # (C,)
-    squares = ((x - mean) ** 2).sum(0)  # (C,), around the common mean: E[x²] - E[x]² would cancel
+    squares = ((x - mean) ** 2).sum(0)  # (C,), around the common mean
     dist.all_reduce(squares)
     return (x - mean) / torch.sqrt(squares / sums[-1] + eps)
 
