@@ -10,6 +10,7 @@ inherited socket pair only, so it ends, with all ranks, when the notebook does.
 import atexit
 import contextlib
 import gc
+import importlib
 import os
 import select
 import shutil
@@ -23,6 +24,7 @@ from typing import NoReturn
 
 PATH = struct.Struct("!I")  # length of the job's folder, whose name follows
 FORK = struct.Struct("!I")  # rank; its control socket and its output pipe come with it
+HEAVY = ("torch._dynamo", "torch.distributed.tensor", "torch.distributed.fsdp")  # seconds to import
 EVENT = struct.Struct(
     "!cIid"
 )  # b"P", rank, pid, time of the fork · b"X", rank, wait status, time of the exit
@@ -104,13 +106,18 @@ def serve(descriptor: int) -> NoReturn:
 
 
 def _accept(notebook: socket.socket, jobs: dict[int, _Job]) -> bool:
-    """Takes a new job from the notebook; False when the notebook is gone."""
+    """Takes a word from the notebook: a new job, or a module to import; False when the notebook is gone."""
     try:
         content, descriptors, _, _ = socket.recv_fds(notebook, 1, 1)
     except OSError:
         return False
     if not content:
         return False
+    if not descriptors:
+        # A rank had to import it: now all later ones have it. At the start it would slow every fork.
+        importlib.import_module(HEAVY[content[0]])
+        gc.freeze()
+        return True
     channel = socket.socket(fileno=descriptors[0])
     try:
         folder = _read(channel, PATH.unpack(_read(channel, PATH.size))[0]).decode()

@@ -17,7 +17,7 @@ from typing import Any
 from course_utils import rank as rank_process
 from course_utils import report
 from course_utils.bars import Bars
-from course_utils.processes import ForkedRanks, SpawnedRanks
+from course_utils.processes import ForkedRanks, SpawnedRanks, preload
 from course_utils.report import Outcome, RankError, RanksInterrupted
 
 _GRACE = 1.0  # s that the other ranks have to report after one has failed
@@ -38,6 +38,7 @@ class Job:
         self.output = [bytearray() for _ in range(world_size)]
         self.shown = [0] * world_size  # bytes of output that live mode has shown
         self.alive = set(range(world_size))
+        self.heavy: set[str] = set()  # modules that ranks have loaded and the fork server may not have
         self.tidy = [False] * world_size  # nothing registered to be done at exit: may be killed at once
         self.judged = False  # the time is up or a rank has failed: what comes now is too late
         self.bars = Bars(world_size)
@@ -79,6 +80,7 @@ class Job:
                 self.ranks.end()
                 self.selector.close()
                 self._show()
+        preload(self.heavy)
         if error:
             raise error
         return [self._value(rank, outcome.value) for rank, outcome in enumerate(self.outcomes)]
@@ -149,6 +151,7 @@ class Job:
             pass
         elif kind == "returned":
             self.tidy[rank] = message["tidy"]
+            self.heavy.update(message["heavy"])
             self.outcomes[rank] = Outcome("returned", time=message["time"], value=content)
         elif kind == "failed":
             self.outcomes[rank] = report.raised(message)

@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from course_utils import forkserver
@@ -63,6 +64,7 @@ class _Server:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
+        self.preloaded: set[str] = set()
         self.channel, theirs = socket.socketpair()
         call = f"from course_utils.forkserver import serve; serve({theirs.fileno()})"
         try:
@@ -126,6 +128,16 @@ def _open_job() -> socket.socket:
         else:
             return ours
     raise AssertionError
+
+
+def preload(modules: Iterable[str]) -> None:
+    """Has the server import modules that a rank of this launch had to import, for the launches to come."""
+    if _server is None:
+        return
+    for name in set(modules) - _server.preloaded:
+        _server.preloaded.add(name)
+        with contextlib.suppress(OSError):
+            _server.channel.sendall(bytes([forkserver.HEAVY.index(name)]))
 
 
 def _forget_server() -> None:

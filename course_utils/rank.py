@@ -145,10 +145,12 @@ def _run(me: Rank, job: dict[str, Any]) -> None:
         value = fn(*args, **kwargs)
         failing = "sending"
         _flush()
+        from course_utils.forkserver import HEAVY
         from course_utils.sending import pack_result
 
         tidy = not weakref.finalize._registry and not atexit._ncallbacks()
-        me.tell("returned", pack_result(value), tidy=tidy)
+        heavy = [name for name in HEAVY if name in sys.modules]
+        me.tell("returned", pack_result(value), tidy=tidy, heavy=heavy)
     except BaseException as error:
         _flush()
         frames = [

@@ -155,6 +155,8 @@ def collective(frames: list[Frame]) -> str:
     for file, _, function in frames[(-1 if index is None else index) + 1 :]:
         if "torch/distributed/" in file.replace("\\", "/") and function != "wrapper":
             return function
+    if index == len(frames) - 1 and ".wait(" in linecache.getline(*frames[index][:2]):
+        return "wait"  # of a request: C code, which has no frame
     return ""
 
 

@@ -228,3 +228,16 @@ def test_a_script_needs_no_main_guard(tmp_path):
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert (done.stdout, done.returncode) == ("[0, 10]\n", 0), done.stderr
+
+
+def test_what_one_launch_had_to_import_the_next_one_finds_imported() -> None:
+    def loaded() -> bool:
+        return "torch._dynamo" in sys.modules
+
+    def makes_an_optimizer() -> bool:
+        before = loaded()
+        torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+        return before
+
+    launch(makes_an_optimizer)
+    assert launch(loaded) == [True] * 4
