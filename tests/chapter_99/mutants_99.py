@@ -70,7 +70,7 @@ MUTANTS = {
     "99.4": [deals_in_blocks, counts_ranks_from_one, takes_one_argument],
 }
 FITS = {
-    "forgot_to_divide": r"not the expected value\n  rank +0\n  expected +\[2.5, 5\]\n  came +\[10, 20\]",
+    "forgot_to_divide": r"4 times what was expected\n  rank +0\n  expected +\[2.5, 5\]\n  came +\[10, 20\]",
     "divides_by_four_always": r"expected +\[2, 4\]",
     "reduces_element_by_element": "too many collectives",
     "forgot_to_return": "nothing came back",
