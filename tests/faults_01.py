@@ -76,8 +76,8 @@ FAULTS = [
     Fault(
         name="targets_moved_after_all",
         cell="wrong-shift-claim",
-        find="optimizer, x, x)",
-        replace="optimizer, x, y)",
+        find="copying, x, x)",
+        replace="copying, x, y)",
         claim="wrong-shift-claim",
     ),
 ]
