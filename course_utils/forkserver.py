@@ -68,7 +68,9 @@ def serve(descriptor: int) -> NoReturn:
     import torch.distributed
 
     import course_utils.sending  # noqa: F401
+    from course_utils.rank import open_streams
 
+    open_streams()
     torch.set_num_threads(1)
     atexit._clear()  # what a rank does at its end is to be its own
     weakref.finalize._registry.clear()

@@ -131,7 +131,7 @@ class Job:
     def _read_control(self, rank: int) -> None:
         buffer, control = self.inbox[rank], self.ranks.controls[rank]
         with contextlib.suppress(BlockingIOError, ConnectionResetError):
-            while part := control.recv(1 << 20):
+            while part := control.recv(1 << 16):
                 buffer += part
             self._unregister(control)
         size = rank_process.HEADER.size
@@ -163,7 +163,7 @@ class Job:
     def _read_output(self, rank: int) -> None:
         output = self.ranks.outputs[rank]
         with contextlib.suppress(BlockingIOError, OSError):
-            while part := output.recv(1 << 20) if isinstance(output, socket.socket) else output.read(1 << 20):
+            while part := output.recv(1 << 16) if isinstance(output, socket.socket) else output.read(1 << 16):
                 self.output[rank] += part
                 if self.live:
                     self._show_live(rank)

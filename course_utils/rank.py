@@ -124,6 +124,9 @@ def main_spawned(descriptor: int, folder: str) -> NoReturn:
     """The same, in a process that was started by a command line."""
     shared = getattr(socket, "fromshare", None)  # Windows hands a socket over by a description on stdin
     control = shared(sys.stdin.buffer.read()) if shared else socket.socket(fileno=descriptor)
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    open_streams()
     main(control, 0, output=1, folder=folder)
 
 
@@ -204,14 +207,8 @@ def _init_group(me: Rank, settings: dict[str, Any]) -> None:
     )
 
 
-def _redirect(output: int) -> None:
-    """Sends file descriptors 1 and 2, and so C code's output too, to the pipe that the notebook reads."""
-    for descriptor in (1, 2):
-        os.dup2(output, descriptor)
-    if output > 2:
-        os.close(output)
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+def open_streams() -> None:
+    """Streams on file descriptors 0, 1 and 2, C's too. The fork server does it once, for all ranks."""
     sys.stdin = open(0, encoding="utf-8", closefd=False)
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream = open(
@@ -220,12 +217,18 @@ def _redirect(output: int) -> None:
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     with contextlib.suppress(Exception):  # C's stdout by lines, so that a crash loses none of them
-        libc = ctypes.CDLL(None)
-        libc.setvbuf(
-            ctypes.c_void_p.in_dll(libc, "__stdoutp" if sys.platform == "darwin" else "stdout"), None, 1, 0
-        )
+        name = "__stdoutp" if sys.platform == "darwin" else "stdout"
+        _LIBC.setvbuf(ctypes.c_void_p.in_dll(_LIBC, name), None, 1, 0)
     if WAIT_SIGNAL:
         faulthandler.register(WAIT_SIGNAL, file=2, all_threads=True)
+
+
+def _redirect(output: int) -> None:
+    """Sends file descriptors 1 and 2, and so C code's output too, to the pipe that the notebook reads."""
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    if output > 2:
+        os.close(output)
 
 
 def _flush() -> None:
