@@ -6,8 +6,10 @@ Systems without fork spawn; here COURSE_UTILS_START=spawn forces it. A launch th
 import os
 import signal
 
+import nbformat
 import pytest
-from kernels import Kernel, time_limit, wait_for  # noqa: F401  # time_limit: a fixture that every test here uses
+from kernels import ROOT, Kernel, time_limit, wait_for  # noqa: F401  # time_limit: a fixture of every test here
+from nbclient import NotebookClient
 
 CELLS = """
     from dataclasses import dataclass
@@ -170,3 +172,15 @@ def test_a_killed_kernel_takes_its_ranks_with_it(kernel):  # the last test here:
     os.kill(kernel.pid, signal.SIGKILL)
     wait_for(lambda: not kernel.processes(), "the end of the ranks", seconds=5)
     assert kernel.files(seconds=3) == []
+
+
+@pytest.mark.all
+def test_a_chapter_runs_with_spawn_forced(tmp_path, monkeypatch):
+    folder = tmp_path / "été 1 übung Σ"
+    folder.mkdir()
+    monkeypatch.setenv("COURSE_UTILS_START", "spawn")
+    chapter = nbformat.read(ROOT / "notebooks" / "00_start_here.ipynb", as_version=4)
+    NotebookClient(chapter, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
+    outputs = {cell.id: cell.outputs for cell in chapter.cells if cell.cell_type == "code"}
+    assert "rank 3 failed first: IndexError" in outputs["fail-run"][0].text
+    assert "Look first at rank 0" in outputs["hang-run"][0].text
