@@ -21,14 +21,15 @@ class Bars:
         bar = self.widgets[rank]
         bar.max = total or done + 1
         bar.value = done
-        bar.style.description_width = "6em"
 
     def _show(self) -> None:
         import ipywidgets
         from IPython.display import display
 
         self.widgets = [
-            ipywidgets.IntProgress(description=f"rank {rank}", layout={"width": "60%"})
+            ipywidgets.IntProgress(
+                description=f"rank {rank}", layout={"width": "60%"}, style={"description_width": "6em"}
+            )
             for rank in range(self.world_size)
         ]
         box = ipywidgets.VBox(self.widgets)
