@@ -23,11 +23,13 @@ from course_utils.exercises.judging import (
     brief,
     compare,
     compare_ranks,
+    fail,
     judge,
     plain,
     reject,
 )
 from course_utils.exercises.verdict import Verdict
+from course_utils.report import RankTimeout
 
 MEAN = LOADED["99"].solutions["99.1"]
 
@@ -242,6 +244,12 @@ def test_compare_ranks_names_the_rank_that_differs() -> None:
 
 def test_long_values_are_cut() -> None:
     assert brief(list(range(100))) == "[0, 1, 2, 3, 4, 5, 6, 7, … 100 in all]"
+
+
+def test_an_exercise_says_what_to_look_at_when_time_is_up() -> None:
+    exercise = Exercise(None, str, timeout_hint="who receives first?")
+    verdict = fail("99.1", exercise, RankTimeout("2 ranks wait", None, {}))
+    assert "who receives first?" in repr(verdict)
 
 
 def test_a_decision_may_reject_with_a_text_alone() -> None:

@@ -35,12 +35,14 @@ _NOTHING = "nothing came back: does the function end in return?"
 @dataclass(frozen=True)
 class Exercise:
     """``observe`` runs in a launch for each of ``world_sizes`` ((1,) where ranks are not the subject),
-    ``decide`` after each. ``timeout`` is in seconds; ``options`` go to launch, such as {"init": False}."""
+    ``decide`` after each. ``timeout`` is in seconds, ``timeout_hint`` what to look at when it was not enough;
+    ``options`` go to launch, such as {"init": False}."""
 
     observe: Callable[[Callable[..., Any]], Any] | None
     decide: Callable[[Any], str]
     world_sizes: tuple[int, ...] = (4,)
     timeout: float = 20.0
+    timeout_hint: str = "every rank calls the same operations in the same order, one without data too"
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -92,9 +94,8 @@ def judge(name: str, exercise: Exercise, seen: Sequence[str]) -> Verdict:
 def fail(name: str, exercise: Exercise, error: RankError) -> Verdict:
     """The verdict where a rank raised, died, or did not come to an end."""
     if isinstance(error, RankTimeout):
-        hint = "every rank calls the same operations in the same order, one without data too"
         message = f"it had not finished after {exercise.timeout:g} s"
-        return Verdict(name, NOT_RIGHT, message, came=str(error), hint=hint)
+        return Verdict(name, NOT_RIGHT, message, came=str(error), hint=exercise.timeout_hint)
     if NotAttempted.__name__ in error.failures.get(error.rank, ""):
         return not_attempted(name)
     rank = None if str(error).startswith("all ") else error.rank
