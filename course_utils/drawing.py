@@ -175,7 +175,7 @@ def draw_ranks(
     parts.append(_text(8, 26, title, 16, "style='text-anchor:start' font-weight='bold'"))
     text, words = _ranks_text(old, new, title, operation)
     right = ceil(max(right + 8, 10 * len(title) + 16))
-    return Picture(_image(parts, right, top + len(old) * _ROW - 4, alt or words), text)
+    return Picture(image(parts, right, top + len(old) * _ROW - 4, alt or words), text)
 
 
 def _cells(state: Sequence[Values | None]) -> list[list[str]]:
@@ -280,8 +280,8 @@ def _arrows(
     return parts
 
 
-def _image(parts: Iterable[str], width: float, height: float, alt: str) -> str:
-    """An <img>: JupyterLab drops a bare <svg> from a notebook that it does not trust (just downloaded)."""
+def image(parts: Iterable[str], width: float, height: float, alt: str) -> str:
+    """SVG elements as an <img> of that many pixels: JupyterLab drops a bare <svg> from an untrusted notebook."""
     size = f"width='{width:g}' height='{height:g}'"
     svg = "".join(
         [
