@@ -281,7 +281,7 @@ def _arrows(
 
 
 def image(parts: Iterable[str], width: float, height: float, alt: str) -> str:
-    """SVG elements as an <img> of that many pixels: JupyterLab drops a bare <svg> from an untrusted notebook."""
+    """SVG elements in a frame of that many pixels, as an <img>: JupyterLab drops an untrusted bare <svg>."""
     size = f"width='{width:g}' height='{height:g}'"
     svg = "".join(
         [
