@@ -6,6 +6,7 @@
 import copy
 import importlib.util
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from nbformat import NotebookNode
 
 from course_utils.tools.form_outputs import output_texts
 from course_utils.tools.form_text import tags
-from course_utils.tools.run import ROOT, execute, read, scratch
+from course_utils.tools.run import ROOT, CellFailure, execute, read, scratch
 
 AT_LEAST = 3
 SKIPPED = {"exercise", "check", "panel", "figure"}  # no claim depends on them
@@ -71,12 +72,9 @@ def problems(nb: NotebookNode, faults: list[Fault]) -> list[str]:
 def planted(nb: NotebookNode, fault: Fault) -> NotebookNode:
     """A copy of the notebook with the fault in it, cut after the claim, without cells no claim depends on."""
     nb = copy.deepcopy(nb)
-    last = next(index for index, cell in enumerate(nb.cells) if cell.id == fault.claim)
-    needed = (fault.cell, fault.claim)
-    nb.cells = [c for c in nb.cells[: last + 1] if c.id in needed or not SKIPPED & set(tags(c))]
-    for cell in nb.cells:
-        if cell.id == fault.cell:
-            cell.source = cell.source.replace(fault.find, fault.replace)
+    kept = _kept(nb, [fault])
+    last = next(index for index, cell in enumerate(kept) if cell.id == fault.claim)
+    nb.cells = [_with(cell, fault) for cell in kept[: last + 1]]
     return nb
 
 
@@ -91,3 +89,55 @@ def noticed(notebook: Path, fault: Fault, timeout: int = 120) -> tuple[bool, str
         execute(nb, copied.parent, timeout)
     text = "\n".join(output_texts(nb.cells[-1]))
     return bool(FALSE.search(text)), text
+
+
+def noticed_in_turn(notebook: Path, faults: list[Fault], timeout: int = 120) -> dict[str, str]:
+    """All faults in one run of the notebook: what the claim printed, for those that it noticed.
+
+    After a claim come, for each of its faults, the cells from the fault's to the claim with the fault in
+    them, and the same cells as they stand. A fault counts as noticed where the claim printed False with it
+    and, after it, True again. Whatever else happened (a cell failed, or could not be run twice) says
+    nothing: ask ``noticed`` for the faults that are missing here.
+    """
+    with scratch(notebook) as copied:
+        nb = read(copied)
+        kept = _kept(nb, faults)
+        order = {cell.id: index for index, cell in enumerate(kept)}
+        runs, ends = [], {}  # a fault's name → where in runs its claim is, with the fault and without
+        for cell in kept:
+            runs.append(copy.deepcopy(cell))
+            for fault in (fault for fault in faults if fault.claim == cell.id):
+                between = kept[order[fault.cell] : order[fault.claim] + 1]
+                runs += [_with(again, fault) for again in between]
+                ends[fault.name] = (len(runs) - 1, len(runs) - 1 + len(between))
+                runs += copy.deepcopy(between)
+        for index, cell in enumerate(runs):
+            cell.id, cell.outputs = f"run-{index}", []
+        nb.cells = runs
+        with suppress(CellFailure):
+            execute(nb, copied.parent, timeout)
+    texts = ["\n".join(output_texts(cell)) for cell in runs]
+    found = {}
+    for name, (with_fault, without) in ends.items():
+        if (
+            FALSE.search(texts[with_fault])
+            and TRUE.search(texts[without])
+            and not FALSE.search(texts[without])
+        ):
+            found[name] = texts[with_fault]
+    return found
+
+
+def _kept(nb: NotebookNode, faults: list[Fault]) -> list[NotebookNode]:
+    """The code cells without those that no claim depends on."""
+    named = {name for fault in faults for name in (fault.cell, fault.claim)}
+    code = [cell for cell in nb.cells if cell.cell_type == "code"]
+    return [cell for cell in code if cell.id in named or not SKIPPED & set(tags(cell))]
+
+
+def _with(cell: NotebookNode, fault: Fault) -> NotebookNode:
+    """A copy of the cell; where it is the fault's, the fault is in it."""
+    cell = copy.deepcopy(cell)
+    if cell.id == fault.cell:
+        cell.source = cell.source.replace(fault.find, fault.replace)
+    return cell
