@@ -35,14 +35,15 @@ def _result(function: Callable[..., Any], *arguments: Any) -> Any:
 def _refusal(function: Callable[..., Any], *arguments: Any) -> Any:
     """The name of what was raised where there is no process, or what came back."""
     try:
-        return _result(function, *arguments)
+        result = _result(function, *arguments)
     except Exception as error:
         return type(error).__name__
+    return f"{type(result).__name__}, returned and not raised" if isinstance(result, Exception) else result
 
 
 def _check_refusal(what: str, came: Any) -> None:
     if came != "ValueError":
-        hint = "no process stands there: say so with ValueError, since a wrong number starts a hang"
+        hint = "no process stands there: raise ValueError, since a wrong number starts a hang"
         came = "None" if came is None else came
         reject(f"{what} was not refused", expected="ValueError", came=came, hint=hint)
 
@@ -78,20 +79,25 @@ def see_node_and_local_rank(node_and_local_rank: Callable[..., Any]) -> dict[str
 
 
 def decide_node_and_local_rank(seen: list[dict[str, Any]]) -> str:
-    for sizes, places in zip(_NODES, seen[0]["places"], strict=True):
-        for rank, (came, wanted) in enumerate(zip(places, _places(sizes), strict=True)):
+    all_wanted = [_places(sizes) for sizes in _NODES]
+    swapped = seen[0]["places"] == [[[*reversed(place)] for place in places] for places in all_wanted]
+    for sizes, places, wanted in zip(_NODES, seen[0]["places"], all_wanted, strict=True):
+        for rank, (came, place) in enumerate(zip(places, wanted, strict=True)):
             what = f"(node, local rank) of rank {rank}, nodes of {list(sizes)}"
             _check_untouched(what, came, sizes)
-            compare(what, came, wanted, hint=_way_to(came, wanted, sizes))
+            order = "the node comes first, then the local rank" if swapped else ""
+            compare(what, came, place, hint=order or _way_to(came, rank, sizes))
     for (rank, sizes), came in zip(_IMPOSSIBLE_RANKS, seen[0]["refused"], strict=True):
         _check_refusal(f"rank {rank}, nodes of {list(sizes)}", came)
     return "the local rank, not the rank, is the number of the GPU on its node."
 
 
-def _way_to(came: Any, wanted: tuple[int, int], sizes: Sequence[int]) -> str:
-    if came == [*reversed(wanted)]:
-        return "the node comes first, then the local rank"
-    node, local = came if isinstance(came, list) and len(came) == 2 else (None, None)
+def _way_to(came: Any, rank: int, sizes: Sequence[int]) -> str:
+    if not isinstance(came, list) or len(came) != 2:
+        return "two numbers are asked for: the node, then the local rank"
+    if rank == 0:
+        return "nodes and local ranks are numbered from 0, as ranks are"
+    node, local = came
     if type(node) is type(local) is int and 0 <= node < len(sizes) and local >= sizes[node]:
         return f"node {node} has {sizes[node]} processes; its last local rank is {sizes[node] - 1}"
     return "each node has its own number of processes: go through the nodes, and leave behind those of each"
@@ -129,7 +135,9 @@ def _call(grid_groups: Callable[..., Any], rows: int, columns: int) -> list[Any]
 
     def run() -> None:
         try:
-            ends.append((True, list(grid_groups(rows, columns))))
+            groups = grid_groups(rows, columns)
+            pair = [] if groups is None else groups if isinstance(groups, (list, tuple)) else [groups]
+            ends.append((True, list(pair)))
         except BaseException as error:
             ends.append((False, error))
 
@@ -139,25 +147,27 @@ def _call(grid_groups: Callable[..., Any], rows: int, columns: int) -> list[Any]
     if ends and not ends[0][0]:
         error = ends[0][1]
         if error.args:  # the stub's error has none
-            error.args = (f"{error}, in grid_groups({rows}, {columns})",)
+            empty = "incompatible constructor arguments" in str(error)  # torch's answer to new_group([])
+            what = "new_group got a list without ranks" if empty else error
+            error.args = (f"{what}, in grid_groups({rows}, {columns})",)
         raise error
     return ends[0][1] if ends else None
 
 
 def see_grid_groups(grid_groups: Callable[..., Any]) -> list[dict[str, Any]]:
     seen: list[dict[str, Any]] = []
+    apart = dist.new_group()  # no collective left unfinished in the world's group can meet these messages
     for rows, columns in _GRIDS[dist.get_world_size()]:
         before = dist.distributed_c10d._world.group_count
         groups = _call(grid_groups, rows, columns)
         created = dist.distributed_c10d._world.group_count - before
         looks = None if groups is None else [_look_at(group) for group in groups]
         everybody: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(everybody, looks)
-        seen.append({"looks": looks, "created": created, "members": None})
-        if None in everybody:
+        dist.all_gather_object(everybody, looks, group=apart)
+        seen.append({"before": before, "looks": looks, "created": created, "members": None})
+        if None in everybody or not all(len(pair) == 2 for pair in everybody) or not _agreed(everybody):
             break
-        if all(len(pair) == 2 for pair in everybody) and _agreed(everybody):
-            seen[-1]["members"] = [_members(group) for group in groups or ()]
+        seen[-1]["members"] = [_members(group) for group in groups or ()]
     return seen
 
 
@@ -167,33 +177,41 @@ def decide_grid_groups(seen: list[list[dict[str, Any]]]) -> str:
         waits = [rank for rank, grids in enumerate(seen) if grids[i]["looks"] is None]
         if waits:
             calls = ", ".join(f"{grids[i]['created']} on rank {r}" for r, grids in enumerate(seen))
+            done = all(grids[i]["created"] == rows + columns for grids in seen)
             reject(
                 f"{where}: still waiting after {_PATIENCE:g} s",
                 expected=f"{rows + columns} calls of new_group on every rank, in one and the same order",
                 came=f"calls so far: {calls}",
                 rank=waits[0],
-                hint="a rank takes part in making every group, its own or not",
+                hint="the groups are made; what waits is a call that not all members make"
+                if done
+                else "a rank takes part in making every group, its own or not",
             )
-        for rank, s in enumerate(grids[i] for grids in seen):
-            row, column = divmod(rank, columns)
-            wanted = [
-                [row * columns + c for c in range(columns)],
-                [r * columns + column for r in range(rows)],
-            ]
-            compare(f"{where}: number of groups returned", len(s["looks"]), 2, rank=rank)
+        lines = [list(range(row * columns, (row + 1) * columns)) for row in range(rows)]
+        wanted = [[lines[r // columns], [line[r % columns] for line in lines]] for r in range(len(seen))]
+        for rank, (s, ranks) in enumerate(zip((grids[i] for grids in seen), wanted, strict=True)):
+            returned, both = len(s["looks"]), "return both groups: the row's, then the column's"
+            compare(f"{where}: number of groups returned", returned, 2, rank=rank, hint=both)
             _check_origin(where, s, rows + columns, rank)
-            for kind, look, ranks in zip(("row", "column"), s["looks"], wanted, strict=True):
-                _check_group(f"{where}: the {kind} group", look, ranks, wanted, rank)
+            for n, kind in enumerate(("row", "column")):
+                _check_group(f"{where}: the {kind} group", s["looks"][n], ranks[n], ranks, rank)
+        for rank, (s, ranks) in enumerate(zip((grids[i] for grids in seen), wanted, strict=True)):
             if s["members"] is None:
+                numbers = " and ".join(str(_number(look["name"], s["before"])) for look in s["looks"])
                 reject(
                     f"{where}: the members of a group don't mean the same group",
                     expected="every rank creates the groups in one and the same order",
-                    came=f"this rank's groups are number {' and '.join(k['name'] for k in s['looks'])}",
+                    came=f"this rank created its two groups as number {numbers}",
                     rank=rank,
                     hint="a group's name counts the calls of new_group on its rank",
                 )
-            compare(f"{where}: who took part in a sum", s["members"], wanted, rank=rank)
+            compare(f"{where}: who took part in a sum", s["members"], ranks, rank=rank)
     return "every rank created every group, and the sums met in the right ones."
+
+
+def _number(name: str, before: int) -> int | str:
+    """Which of this call's groups it was, from 1, where the name is torch's count."""
+    return int(name) - before + 1 if name.isdecimal() else name
 
 
 def _check_origin(where: str, seen: dict[str, Any], wanted: int, rank: int) -> None:
@@ -235,8 +253,13 @@ def _check_group(what: str, look: dict[str, Any], ranks: list[int], both: list[l
     compare(f"{what}: this rank's number in it", look["number"], ranks.index(rank), rank=rank)
 
 
+_ALONE: dict[str, Any] = {
+    "world_sizes": (1,),
+    "timeout": 5.0,
+    "timeout_hint": "a loop has to come to its end: what changes from one turn to the next?",
+}
 EXERCISES = {
-    "03.1": Exercise(see_global_rank, decide_global_rank, world_sizes=(1,)),
-    "03.2": Exercise(see_node_and_local_rank, decide_node_and_local_rank, world_sizes=(1,)),
+    "03.1": Exercise(see_global_rank, decide_global_rank, **_ALONE),
+    "03.2": Exercise(see_node_and_local_rank, decide_node_and_local_rank, **_ALONE),
     "03.3": Exercise(see_grid_groups, decide_grid_groups, world_sizes=(6, 4)),
 }

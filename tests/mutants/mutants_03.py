@@ -1,5 +1,6 @@
 """Wrong solutions of chapter 03: ranks from places and back, the groups of a grid."""
 
+import os
 from functools import cache
 
 import torch.distributed as dist
@@ -45,6 +46,65 @@ def returns_minus_one_for_no_process(node: int, local_rank: int, ranks_a_node: l
     if not (0 <= node < len(ranks_a_node) and 0 <= local_rank < ranks_a_node[node]):
         return -1
     return sum(ranks_a_node[:node]) + local_rank
+
+
+def knows_nodes_of_four(node: int, local_rank: int, ranks_a_node: list[int]) -> int:
+    if not (0 <= node < len(ranks_a_node) and 0 <= local_rank < ranks_a_node[node]):
+        raise ValueError("no such process")
+    return 4 * node + local_rank
+
+
+def adds_only_the_node_before(node: int, local_rank: int, ranks_a_node: list[int]) -> int:
+    if not (0 <= node < len(ranks_a_node) and 0 <= local_rank < ranks_a_node[node]):
+        raise ValueError("no such process")
+    return (ranks_a_node[node - 1] if node else 0) + local_rank
+
+
+def deals_ranks_out_in_turn(node: int, local_rank: int, ranks_a_node: list[int]) -> int:
+    if not (0 <= node < len(ranks_a_node) and 0 <= local_rank < ranks_a_node[node]):
+        raise ValueError("no such process")
+    return local_rank * len(ranks_a_node) + node
+
+
+def counts_from_one(node: int, local_rank: int, ranks_a_node: list[int]) -> int:
+    if not (0 <= node < len(ranks_a_node) and 0 <= local_rank < ranks_a_node[node]):
+        raise ValueError("no such process")
+    return sum(ranks_a_node[:node]) + local_rank + 1
+
+
+def asks_the_process_group(node: int, local_rank: int, ranks_a_node: list[int]) -> int:
+    return dist.get_rank()
+
+
+def asserts_instead_of_raising(node: int, local_rank: int, ranks_a_node: list[int]) -> int:
+    assert 0 <= node < len(ranks_a_node)
+    assert 0 <= local_rank < ranks_a_node[node]
+    return sum(ranks_a_node[:node]) + local_rank
+
+
+def returns_the_error(node: int, local_rank: int, ranks_a_node: list[int]) -> int | ValueError:
+    if not (0 <= node < len(ranks_a_node) and 0 <= local_rank < ranks_a_node[node]):
+        return ValueError("no such process")
+    return sum(ranks_a_node[:node]) + local_rank
+
+
+def computes_and_returns_nothing(node: int, local_rank: int, ranks_a_node: list[int]) -> None:
+    if not (0 <= node < len(ranks_a_node) and 0 <= local_rank < ranks_a_node[node]):
+        raise ValueError("no such process")
+    _rank = sum(ranks_a_node[:node]) + local_rank
+
+
+def takes_nodes_off_the_list(node: int, local_rank: int, ranks_a_node: list[int]) -> int:
+    if not (0 <= node < len(ranks_a_node) and 0 <= local_rank < ranks_a_node[node]):
+        raise ValueError("no such process")
+    return sum(ranks_a_node.pop(0) for _ in range(node)) + local_rank
+
+
+def never_reaches_its_node(node: int, local_rank: int, ranks_a_node: list[int]) -> int:
+    before, at = 0, 0
+    while at < node:
+        before += ranks_a_node[at]  # forgot at += 1
+    return before + local_rank
 
 
 # 03.2: node_and_local_rank(rank, ranks_a_node)
@@ -121,6 +181,68 @@ def uses_up_the_list(rank: int, ranks_a_node: list[int]) -> tuple[int, int]:
         rank -= ranks
         node += 1
     raise ValueError("no such process")
+
+
+def divides_by_four(rank: int, ranks_a_node: list[int]) -> tuple[int, int]:
+    if not 0 <= rank < sum(ranks_a_node):
+        raise ValueError("no such process")
+    return divmod(rank, 4)
+
+
+def deals_nodes_out_in_turn(rank: int, ranks_a_node: list[int]) -> tuple[int, int]:
+    if not 0 <= rank < sum(ranks_a_node):
+        raise ValueError("no such process")
+    return rank % len(ranks_a_node), rank // len(ranks_a_node)
+
+
+def subtracts_only_the_node_before(rank: int, ranks_a_node: list[int]) -> tuple[int, int]:
+    end = 0
+    for node, ranks in enumerate(ranks_a_node):
+        end += ranks
+        if 0 <= rank < end:
+            return node, rank - (ranks_a_node[node - 1] if node else 0)
+    raise ValueError("no such process")
+
+
+def returns_the_local_rank_alone(rank: int, ranks_a_node: list[int]) -> int:
+    if rank >= 0:
+        for ranks in ranks_a_node:
+            if rank < ranks:
+                return rank
+            rank -= ranks
+    raise ValueError("no such process")
+
+
+def counts_nodes_from_one(rank: int, ranks_a_node: list[int]) -> tuple[int, int]:
+    if rank >= 0:
+        for node, ranks in enumerate(ranks_a_node, 1):
+            if rank < ranks:
+                return node, rank
+            rank -= ranks
+    raise ValueError("no such process")
+
+
+def takes_one_rank_too_many(rank: int, ranks_a_node: list[int]) -> tuple[int, int]:
+    if not 0 <= rank <= sum(ranks_a_node):
+        raise ValueError("no such process")
+    node = 0
+    while node < len(ranks_a_node) - 1 and rank >= ranks_a_node[node]:
+        rank -= ranks_a_node[node]
+        node += 1
+    return node, rank
+
+
+def reads_its_own_environment(rank: int, ranks_a_node: list[int]) -> tuple[int, int]:
+    return int(os.environ["GROUP_RANK"]), int(os.environ["LOCAL_RANK"])
+
+
+def never_leaves_a_node(rank: int, ranks_a_node: list[int]) -> tuple[int, int]:
+    if not 0 <= rank < sum(ranks_a_node):
+        raise ValueError("no such process")
+    node, start = 0, 0
+    while rank >= start + ranks_a_node[node]:
+        start = sum(ranks_a_node[:node])  # forgot node += 1
+    return node, rank - start
 
 
 # 03.3: grid_groups(rows, columns)
@@ -241,6 +363,77 @@ def takes_the_world_for_a_single_row(rows: int, columns: int) -> tuple[dist.Proc
     return line_groups[row], stack_groups[column]
 
 
+def lets_only_members_synchronize(rows: int, columns: int) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
+    row, column = divmod(dist.get_rank(), columns)
+    lines, stacks = ranks_of(rows, columns)
+    return (
+        dist.new_group(lines[row], use_local_synchronization=True),
+        dist.new_group(stacks[column], use_local_synchronization=True),
+    )
+
+
+def ends_a_row_too_early(rows: int, columns: int) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
+    row, column = divmod(dist.get_rank(), columns)
+    line_groups = [dist.new_group(list(range(r * columns, r + columns))) for r in range(rows)]
+    stack_groups = [dist.new_group(ranks) for ranks in ranks_of(rows, columns)[1]]
+    return line_groups[row], stack_groups[column]
+
+
+def knows_four_ranks(rows: int, columns: int) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
+    row, column = divmod(dist.get_rank(), columns)
+    line_groups = [dist.new_group(ranks) for ranks in ranks_of(rows, columns)[0]]
+    stack_groups = [dist.new_group(list(range(c, 4, columns))) for c in range(columns)]
+    return line_groups[row], stack_groups[column]
+
+
+def steps_down_a_column_by_rows(rows: int, columns: int) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
+    row, column = divmod(dist.get_rank(), columns)
+    line_groups = [dist.new_group(ranks) for ranks in ranks_of(rows, columns)[0]]
+    stack_groups = [dist.new_group(list(range(c, rows * columns, rows))) for c in range(columns)]
+    return line_groups[row], stack_groups[column]
+
+
+def stops_when_it_has_its_own(rows: int, columns: int) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
+    mine = []
+    for lines in ranks_of(rows, columns):
+        for ranks in lines:
+            group = dist.new_group(ranks)
+            if dist.get_rank() in ranks:
+                mine.append(group)
+                break
+    return mine[0], mine[1]
+
+
+def forgets_the_columns(rows: int, columns: int) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
+    groups = [dist.new_group(ranks) for ranks in ranks_of(rows, columns)[0]]
+    return groups[dist.get_rank() // columns], groups[dist.get_rank() // columns]
+
+
+def gives_the_world_twice(rows: int, columns: int) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
+    return dist.group.WORLD, dist.group.WORLD
+
+
+def returns_the_row_alone(rows: int, columns: int) -> dist.ProcessGroup:
+    lines, stacks = ranks_of(rows, columns)
+    groups = [dist.new_group(ranks) for ranks in lines + stacks]
+    return groups[dist.get_rank() // columns]
+
+
+def creates_and_returns_nothing(rows: int, columns: int) -> None:
+    lines, stacks = ranks_of(rows, columns)
+    for ranks in lines + stacks:
+        dist.new_group(ranks)
+
+
+def lets_rank_0_wait_for_the_others(rows: int, columns: int) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
+    row, column = divmod(dist.get_rank(), columns)
+    lines, stacks = ranks_of(rows, columns)
+    groups = [dist.new_group(ranks) for ranks in lines], [dist.new_group(ranks) for ranks in stacks]
+    if dist.get_rank() == 0:
+        dist.barrier()
+    return groups[0][row], groups[1][column]
+
+
 MUTANTS = {
     "03.1": [
         assumes_that_all_nodes_run_as_many,
@@ -250,6 +443,16 @@ MUTANTS = {
         takes_one_local_rank_too_many,
         lets_the_list_raise,
         returns_minus_one_for_no_process,
+        knows_nodes_of_four,
+        adds_only_the_node_before,
+        deals_ranks_out_in_turn,
+        counts_from_one,
+        asks_the_process_group,
+        asserts_instead_of_raising,
+        returns_the_error,
+        computes_and_returns_nothing,
+        takes_nodes_off_the_list,
+        never_reaches_its_node,
     ],
     "03.2": [
         divides_by_the_first_node,
@@ -260,6 +463,14 @@ MUTANTS = {
         takes_negative_ranks,
         returns_nothing_behind_the_last_node,
         uses_up_the_list,
+        divides_by_four,
+        deals_nodes_out_in_turn,
+        subtracts_only_the_node_before,
+        returns_the_local_rank_alone,
+        counts_nodes_from_one,
+        takes_one_rank_too_many,
+        reads_its_own_environment,
+        never_leaves_a_node,
     ],
     "03.3": [
         creates_its_own_two_alone,
@@ -276,6 +487,16 @@ MUTANTS = {
         returns_the_ranks,
         returns_all_groups,
         takes_the_world_for_a_single_row,
+        lets_only_members_synchronize,
+        ends_a_row_too_early,
+        knows_four_ranks,
+        steps_down_a_column_by_rows,
+        stops_when_it_has_its_own,
+        forgets_the_columns,
+        gives_the_world_twice,
+        returns_the_row_alone,
+        creates_and_returns_nothing,
+        lets_rank_0_wait_for_the_others,
     ],
 }
 FITS = {
@@ -308,4 +529,32 @@ FITS = {
     "returns_the_ranks": r"\blist\b",
     "returns_all_groups": r"\blist\b",
     "takes_the_world_for_a_single_row": "too few",
+    "knows_nodes_of_four": "on the nodes before",
+    "adds_only_the_node_before": "on the nodes before",
+    "deals_ranks_out_in_turn": "stand before it",
+    "counts_from_one": "stand before it",
+    "asks_the_process_group": "stand before it",
+    "asserts_instead_of_raising": r"ValueError[\s\S]*AssertionError",
+    "returns_the_error": "returned and not raised",
+    "computes_and_returns_nothing": "return",
+    "takes_nodes_off_the_list": "copy",
+    "never_reaches_its_node": "loop",
+    "divides_by_four": "last local rank",
+    "deals_nodes_out_in_turn": "go through the nodes",
+    "subtracts_only_the_node_before": "last local rank",
+    "returns_the_local_rank_alone": "two numbers",
+    "counts_nodes_from_one": "from 0",
+    "takes_one_rank_too_many": r"rank 8[\s\S]*ValueError",
+    "reads_its_own_environment": "go through the nodes",
+    "never_leaves_a_node": "loop",
+    "lets_only_members_synchronize": "every rank creates one group",
+    "ends_a_row_too_early": r"the row group has other members[\s\S]*\[3, 4, 5\]",
+    "knows_four_ranks": r"the column group has other members[\s\S]*\[1, 4\]",
+    "steps_down_a_column_by_rows": r"row · columns \+ column",
+    "stops_when_it_has_its_own": "its own or not",
+    "forgets_the_columns": "too few",
+    "gives_the_world_twice": "too few",
+    "returns_the_row_alone": "return both",
+    "creates_and_returns_nothing": "return both",
+    "lets_rank_0_wait_for_the_others": "not all members make",
 }
