@@ -157,6 +157,7 @@ def _call(grid_groups: Callable[..., Any], rows: int, columns: int) -> list[Any]
 def see_grid_groups(grid_groups: Callable[..., Any]) -> list[dict[str, Any]]:
     seen: list[dict[str, Any]] = []
     apart = dist.new_group()  # no collective left unfinished in the world's group can meet these messages
+    dist.barrier(group=apart)  # a rank that fails at once would break the others' connections
     for rows, columns in _GRIDS[dist.get_world_size()]:
         before = dist.distributed_c10d._world.group_count
         groups = _call(grid_groups, rows, columns)
