@@ -8,7 +8,7 @@ FAULTS = [
         cell="request-change-run",
         find="x.fill_(9.0)  # meant for the next step\n        request.wait()",
         replace="request.wait()\n        x.fill_(9.0)",
-        claim="request-change-claim",
+        claim="request-change-run",
     ),
     Fault(
         name="maximum_instead_of_sum",
@@ -54,14 +54,14 @@ FAULTS = [
     ),
     Fault(
         name="sends_a_tensor_both_times",
-        cell="object-define",
+        cell="object-table",
         find='if kind == "tensor" else lists',
         replace="",
         claim="object-claim",
     ),
     Fault(
         name="result_for_everybody",
-        cell="wrong-partial-define",
+        cell="wrong-partial-claim",
         find="dist.reduce(x, dst=0)",
         replace="dist.all_reduce(x)",
         claim="wrong-partial-claim",
@@ -71,7 +71,7 @@ FAULTS = [
         cell="wrong-swapped-run",
         find="else (gradient, loss)",
         replace="else (loss, gradient)",
-        claim="wrong-swapped-claim",
+        claim="wrong-swapped-run",
     ),
     Fault(
         name="debug_level_does_not_arrive",

@@ -20,11 +20,17 @@ def _random(rank: int, *shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(rank + 1), dtype=torch.float64)
 
 
+def _same_type(came: str, rank: int) -> None:
+    """Reject where the result of a float64 x is of another type."""
+    kept = "torch.empty and torch.zeros make float32 unless they are told x's type: see empty_like, new_empty"
+    compare("the type of the result", came, "torch.float64", rank=rank, hint=kept)
+
+
 def see_sum_everywhere(sum_everywhere: Callable[..., Any]) -> dict[str, Any]:
     x = _random(dist.get_rank(), *_SHAPE)
     with count_operations() as operations:
         total = sum_everywhere(x)
-    return {"total": total, "x": x, "operations": operations}
+    return {"total": total, "type": str(getattr(total, "dtype", None)), "x": x, "operations": operations}
 
 
 def decide_sum_everywhere(seen: list[dict[str, Any]]) -> str:
@@ -32,7 +38,9 @@ def decide_sum_everywhere(seen: list[dict[str, Any]]) -> str:
     for rank, s in enumerate(seen):
         forbid(s["operations"], "all_reduce", rank=rank)
     totals = [s["total"] for s in seen]
-    if all(total == totals[0] for total in totals):
+    if totals == [x.tolist() for x in given]:
+        hint = "every rank came back with its own x: was there a reduce, and had it ended?"
+    elif all(total == totals[0] for total in totals):
         hint = "all ranks have the same, but is it what reduce left on its dst, from there, and as it was?"
     else:
         hint = "reduce leaves the sum on one rank only: which rank must then broadcast, and which tensor?"
@@ -40,11 +48,13 @@ def decide_sum_everywhere(seen: list[dict[str, Any]]) -> str:
     for rank, s in enumerate(seen):
         own = "reduce and broadcast write into the tensor they get: give them a copy"
         compare("x after the call", s["x"], given[rank], rank=rank, hint=own)
+        _same_type(s["type"], rank)
         ran = {name.split(":")[-1]: count for name, count in s["operations"].items()}
         if ran != {"reduce": 1, "broadcast": 1}:
             wanted = "reduce × 1, broadcast × 1"
             came = ", ".join(f"{name} × {count}" for name, count in ran.items()) or "nothing"
-            reject("other calls than asked for", expected=wanted, came=came, rank=rank)
+            whole = "each once, for the whole tensor, and nothing else"
+            reject("other calls than asked for", expected=wanted, came=came, rank=rank, hint=whole)
     return "reduce and broadcast make an all-reduce, though one rank carries the traffic of all."
 
 
@@ -153,7 +163,8 @@ def see_gather_everywhere(gather_everywhere: Callable[..., Any]) -> dict[str, An
     with count_operations() as operations:
         everything = gather_everywhere(x)
     sent = {"count": operations.get("gloo:send", 0), "bytes": operations.bytes.get("gloo:send", 0)}
-    return {"everything": everything, "x": x, "operations": operations, "sent": sent}
+    kind = str(getattr(everything, "dtype", None))
+    return {"everything": everything, "type": kind, "x": x, "operations": operations, "sent": sent}
 
 
 def _gather_hint(everything: Any, given: list[list[float]], rank: int) -> str:
@@ -164,9 +175,9 @@ def _gather_hint(everything: Any, given: list[list[float]], rank: int) -> str:
     if given[rank] not in parts:
         return "nobody sends a rank its own part: it has to put it in its place itself"
     if any(part not in given for part in parts):
-        return "there are parts that came from no rank: what has to happen before a buffer may be read?"
+        return "there are parts that came from no rank: did a message come for each, and was it waited for?"
     if any(parts.count(part) > 1 for part in parts):
-        return "a part stands there twice: does a rank pass on what it received, or its own again?"
+        return "a part stands there twice: is a buffer used twice, or a rank's own part passed on again?"
     return "the part of rank r stands at place r, on all ranks"
 
 
@@ -187,13 +198,34 @@ def decide_gather_everywhere(seen: list[dict[str, Any]]) -> str:
     for rank, s in enumerate(seen):
         own = "the caller still needs its own tensor"
         compare("x after the call", s["x"], given[rank], rank=rank, hint=own)
+        _same_type(s["type"], rank)
         at_most("messages sent", s["sent"]["count"], world_size - 1, rank=rank, hint=fair)
         at_most("bytes sent", s["sent"]["bytes"], (world_size - 1) * _N * _ITEM, rank=rank, hint=fair)
     return "every rank sent (W-1)/W of the result, as the library's all_gather does."
 
 
 EXERCISES = {
-    "04.1": Exercise(see_sum_everywhere, decide_sum_everywhere, world_sizes=(4, 3), timeout=5),
-    "04.2": Exercise(see_tree_broadcast, decide_tree_broadcast, world_sizes=(4, 8, 5), timeout=5),
-    "04.3": Exercise(see_gather_everywhere, decide_gather_everywhere, world_sizes=(4, 3), timeout=5),
+    "04.1": Exercise(
+        see_sum_everywhere,
+        decide_sum_everywhere,
+        world_sizes=(4, 3),
+        timeout=5,
+        timeout_hint="all ranks call reduce, all ranks call broadcast, and all name the same root",
+    ),
+    "04.2": Exercise(
+        see_tree_broadcast,
+        decide_tree_broadcast,
+        world_sizes=(4, 8, 5),
+        timeout=5,
+        timeout_hint="write down who sends to whom in each round, for 4, 8 and 5 ranks, root not 0: "
+        "every send needs its recv, and both places must exist",
+    ),
+    "04.3": Exercise(
+        see_gather_everywhere,
+        decide_gather_everywhere,
+        world_sizes=(4, 3),
+        timeout=5,
+        timeout_hint="where everybody waits in send, or everybody in recv, who is to do the other first? "
+        "A started message needs its request kept until it was waited for",
+    ),
 }

@@ -7,7 +7,7 @@ import torch.distributed as dist
 def sum_everywhere(x: torch.Tensor) -> torch.Tensor:
     """The sum of all ranks' x, on every rank.
 
-    x: any shape, the same on all ranks; left unchanged. Returns a tensor of that shape.
+    x: any shape, the same on all ranks; left unchanged. Returns a tensor of that shape and type.
     """
     total = x.clone()
     dist.reduce(total, dst=0)
@@ -34,7 +34,7 @@ def tree_broadcast(x: torch.Tensor, src: int) -> None:
 def gather_everywhere(x: torch.Tensor) -> torch.Tensor:
     """All ranks' x one after the other, in rank order, on every rank.
 
-    x: (n,), the same n on all ranks; left unchanged. Returns (W * n,).
+    x: (n,), the same n on all ranks; left unchanged. Returns (W * n,), of x's type.
     """
     rank, world_size = dist.get_rank(), dist.get_world_size()
     parts = [x if r == rank else torch.empty_like(x) for r in range(world_size)]
