@@ -576,7 +576,7 @@ FITS = {
     "keeps_the_order_of_arrival": "stands at place r",
     "forgot_to_wait": "was it waited for",
     "forgot_its_own_part": "its own part",
-    "forwards_its_own_part_again_and_again": "pass on what it received",
+    "forwards_its_own_part_again_and_again": "own part passed on again",
     "sends_the_whole_buffer_round_the_ring": "more than they need",
     "stacks_the_parts": r"shape \[4, 5\]",
     "gathers_and_broadcasts": "send, recv and their relatives",
