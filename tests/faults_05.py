@@ -5,24 +5,24 @@ from course_utils.tools.faults import Fault
 FAULTS = [
     Fault(
         name="sends_every_gradient_twice",
-        cell="each-average",
+        cell="each-run",
         find="start(p.grad).result()",
         replace="[start(p.grad).result() for _ in range(2)]",
-        claim="each-claim",
+        claim="hook-claim",
     ),
     Fault(
         name="flat_buffer_sent_in_eight_pieces",
         cell="flat-average",
         find="unpack(start(pack(params)).result(), params)",
         replace="[unpack(start(pack([p])).result(), [p]) for p in params]",
-        claim="flat-claim",
+        claim="hook-claim",
     ),
     Fault(
         name="one_bucket_for_all",
         cell="bucket-make",
         find=">= cap",
         replace=">= 8 * cap",
-        claim="bucket-claim",
+        claim="hook-claim",
     ),
     Fault(
         name="waits_inside_the_hook",
@@ -36,14 +36,14 @@ FAULTS = [
         cell="each-link",
         find="dist.ReduceOp.AVG",
         replace="dist.ReduceOp.SUM",
-        claim="hook-exact",
+        claim="hook-claim",
     ),
     Fault(
         name="averages_stay_in_the_buffer",
         cell="flat-average",
         find="p.grad.copy_(piece.view_as(p))",
         replace="piece.view_as(p)",
-        claim="hook-exact",
+        claim="hook-claim",
     ),
     Fault(
         name="bucket_size_not_handed_on",
@@ -61,10 +61,10 @@ FAULTS = [
     ),
     Fault(
         name="accumulates_without_no_sync",
-        cell="traffic-accumulate",
+        cell="accumulate-run",
         find="with ddp.no_sync():",
         replace="if ddp:",
-        claim="traffic-accumulate-claim",
+        claim="accumulate-claim",
     ),
     Fault(
         name="hook_sends_float32",

@@ -58,6 +58,51 @@ def ends_with_an_empty_bucket(gradients: list[int], cap: int, first: int) -> lis
     return buckets
 
 
+def uses_the_small_limit_for_all(gradients: list[int], cap: int, first: int) -> list[int]:
+    buckets = [0]
+    for size in gradients:
+        if buckets[-1] >= first:
+            buckets.append(0)
+        buckets[-1] += size
+    return [size for size in buckets if size]
+
+
+def never_starts_a_bucket_at_zero(gradients: list[int], cap: int, first: int) -> list[int]:
+    buckets, held, limit = [], 0, first
+    for size in gradients:
+        held += size
+        if held >= limit:
+            buckets.append(held)
+            limit += cap
+    return buckets if buckets[-1:] == [held] or not held else [*buckets, held]
+
+
+def cuts_gradients(gradients: list[int], cap: int, first: int) -> list[int]:
+    buckets, left, limit = [], sum(gradients), first
+    while left:
+        buckets.append(min(limit, left))
+        left, limit = left - buckets[-1], cap
+    return buckets
+
+
+def puts_the_small_bucket_last(gradients: list[int], cap: int, first: int) -> list[int]:
+    buckets = [0]
+    for size in gradients:
+        if buckets[-1] >= (first if len(buckets) == 1 else cap):
+            buckets.append(0)
+        buckets[-1] += size
+    return [size for size in reversed(buckets) if size]
+
+
+def returns_the_gradients_of_each_bucket(gradients: list[int], cap: int, first: int) -> list[list[int]]:
+    buckets: list[list[int]] = []
+    for size in gradients:
+        if not buckets or sum(buckets[-1]) >= (first if len(buckets) == 1 else cap):
+            buckets.append([])
+        buckets[-1].append(size)
+    return buckets
+
+
 # 05.2: accumulate_epoch(ddp, optimizer, micro_batches, k)
 
 MicroBatches = list[tuple[torch.Tensor, torch.Tensor]]
@@ -136,6 +181,151 @@ def keeps_all_of_a_step_in_no_sync(
         group = micro_batches[start : start + k]
         with ddp.no_sync():
             for x, y in group:
+                (mse_loss(ddp(x), y) / len(group)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return len(starts)
+
+
+def communicates_first(
+    ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, micro_batches: MicroBatches, k: int
+) -> int:
+    starts = range(0, len(micro_batches), k)
+    optimizer.zero_grad()
+    for start in starts:
+        group = micro_batches[start : start + k]
+        for i, (x, y) in enumerate(group):
+            with ddp.no_sync() if i else nullcontext():
+                (mse_loss(ddp(x), y) / len(group)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return len(starts)
+
+
+def steps_the_rest_without_an_average(
+    ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, micro_batches: MicroBatches, k: int
+) -> int:
+    starts = range(0, len(micro_batches), k)
+    optimizer.zero_grad()
+    for start in starts:
+        group = micro_batches[start : start + k]
+        for i, (x, y) in enumerate(group, start=1):
+            with ddp.no_sync() if i < k else nullcontext():
+                (mse_loss(ddp(x), y) / len(group)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return len(starts)
+
+
+def communicates_each_time(
+    ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, micro_batches: MicroBatches, k: int
+) -> int:
+    starts = range(0, len(micro_batches), k)
+    optimizer.zero_grad()
+    for start in starts:
+        group = micro_batches[start : start + k]
+        for x, y in group:
+            (mse_loss(ddp(x), y) / len(group)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return len(starts)
+
+
+def averages_by_hand(
+    ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, micro_batches: MicroBatches, k: int
+) -> int:
+    starts = range(0, len(micro_batches), k)
+    optimizer.zero_grad()
+    for start in starts:
+        group = micro_batches[start : start + k]
+        with ddp.no_sync():
+            for x, y in group:
+                (mse_loss(ddp(x), y) / len(group)).backward()
+        for p in ddp.parameters():
+            dist.all_reduce(p.grad, op=dist.ReduceOp.AVG)
+        optimizer.step()
+        optimizer.zero_grad()
+    return len(starts)
+
+
+def divides_by_the_number_of_ranks(
+    ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, micro_batches: MicroBatches, k: int
+) -> int:
+    starts = range(0, len(micro_batches), k)
+    optimizer.zero_grad()
+    for start in starts:
+        group = micro_batches[start : start + k]
+        for i, (x, y) in enumerate(group, start=1):
+            with ddp.no_sync() if i < len(group) else nullcontext():
+                (mse_loss(ddp(x), y) / len(group) / dist.get_world_size()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return len(starts)
+
+
+def never_clears_between_steps(
+    ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, micro_batches: MicroBatches, k: int
+) -> int:
+    starts = range(0, len(micro_batches), k)
+    for start in starts:
+        group = micro_batches[start : start + k]
+        for i, (x, y) in enumerate(group, start=1):
+            with ddp.no_sync() if i < len(group) else nullcontext():
+                (mse_loss(ddp(x), y) / len(group)).backward()
+        optimizer.step()
+    optimizer.zero_grad()
+    return len(starts)
+
+
+def clears_before_each_micro_batch(
+    ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, micro_batches: MicroBatches, k: int
+) -> int:
+    starts = range(0, len(micro_batches), k)
+    for start in starts:
+        group = micro_batches[start : start + k]
+        for i, (x, y) in enumerate(group, start=1):
+            optimizer.zero_grad()
+            with ddp.no_sync() if i < len(group) else nullcontext():
+                (mse_loss(ddp(x), y) / len(group)).backward()
+        optimizer.step()
+    optimizer.zero_grad()
+    return len(starts)
+
+
+def leaves_the_last_gradients(
+    ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, micro_batches: MicroBatches, k: int
+) -> int:
+    starts = range(0, len(micro_batches), k)
+    for start in starts:
+        group = micro_batches[start : start + k]
+        optimizer.zero_grad()
+        for i, (x, y) in enumerate(group, start=1):
+            with ddp.no_sync() if i < len(group) else nullcontext():
+                (mse_loss(ddp(x), y) / len(group)).backward()
+        optimizer.step()
+    return len(starts)
+
+
+def makes_one_large_batch(
+    ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, micro_batches: MicroBatches, k: int
+) -> int:
+    starts = range(0, len(micro_batches), k)
+    for start in starts:
+        x, y = (torch.cat(parts) for parts in zip(*micro_batches[start : start + k], strict=True))
+        mse_loss(ddp(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return len(starts)
+
+
+def communicates_on_rank_0_alone(
+    ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, micro_batches: MicroBatches, k: int
+) -> int:
+    starts = range(0, len(micro_batches), k)
+    for start in starts:
+        group = micro_batches[start : start + k]
+        for i, (x, y) in enumerate(group, start=1):
+            with nullcontext() if i == len(group) and dist.get_rank() == 0 else ddp.no_sync():
                 (mse_loss(ddp(x), y) / len(group)).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -237,6 +427,120 @@ class StartsInFinish(Common):
         super().finish()
 
 
+class HooksFrozenParameters(Common):
+    def __init__(self, module: nn.Module, cap: int) -> None:
+        super().__init__(module, cap)
+        for p in module.parameters():
+            p.register_post_accumulate_grad_hook(lambda p: None)
+
+
+class PacksFrozenParameters(WaitsForFrozenParameters):
+    def note(self, bucket: Bucket, ready: Bucket, p: nn.Parameter) -> None:
+        ready.append(p)
+        if len(ready) == sum(q.requires_grad for q in bucket):
+            ready.clear()
+            self.send(bucket)
+
+
+class GivesFrozenParametersZeros(Common):
+    def finish(self) -> None:
+        super().finish()
+        for p in self.module.parameters():
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+
+
+class BroadcastsNothing(Common):
+    def tensors(self) -> list[torch.Tensor]:
+        return []
+
+
+class ForgotToDivide(Common):
+    def send(self, bucket: Bucket) -> None:
+        flat = torch.cat([p.grad.flatten() for p in bucket])
+        self.started.append((bucket, flat, dist.all_reduce(flat, async_op=True)))
+
+
+class NeverCopiesBack(Common):
+    def finish(self) -> None:
+        for _, _, work in self.started:
+            work.wait()
+        self.started.clear()
+
+
+class ForgetsToClearWhatWasStarted(Common):
+    def finish(self) -> None:
+        started = list(self.started)
+        super().finish()
+        self.started = started
+
+
+class IgnoresSync(Common):
+    def on_gradient(self, bucket: Bucket, ready: Bucket, p: nn.Parameter) -> None:
+        self.note(bucket, ready, p)
+
+
+class SendsAtTheFirstGradient(Common):
+    def note(self, bucket: Bucket, ready: Bucket, p: nn.Parameter) -> None:
+        ready.append(p)
+        if len(ready) == 1:
+            for q in bucket:
+                q.grad = torch.zeros_like(q) if q.grad is None else q.grad
+            self.send(bucket)
+        if len(ready) == len(bucket):
+            ready.clear()
+
+
+class FillsBucketsInForwardOrder(Common):
+    def bucketed(self) -> Bucket:
+        return super().bucketed()[::-1]
+
+
+class SendsEachGradientAlone(Common):
+    def __init__(self, module: nn.Module, cap: int) -> None:
+        super().__init__(module, 0)
+
+
+class ClosesBeforeTheCap(Common):
+    def __init__(self, module: nn.Module, cap: int) -> None:
+        super().__init__(module, cap // 2)
+
+
+class SendsOneBucket(Common):
+    def __init__(self, module: nn.Module, cap: int) -> None:
+        super().__init__(module, 2**40)
+
+
+class WaitsAtABarrier(Common):
+    def finish(self) -> None:
+        dist.barrier()
+        super().finish()
+
+
+class ForwardReturnsNothing(Common):
+    def forward(self, x: torch.Tensor) -> None:
+        self.module(x)
+
+
+class SendsOnRank0Alone(Common):
+    def send(self, bucket: Bucket) -> None:
+        if dist.get_rank() == 0:
+            super().send(bucket)
+
+
+class WrapsTorchsDDP(nn.Module):
+    def __init__(self, module: nn.Module, cap: int) -> None:
+        super().__init__()
+        self.sync, self.ddp = True, DistributedDataParallel(module, bucket_cap_mb=cap / 2**20)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with nullcontext() if self.sync else self.ddp.no_sync():
+            return self.ddp(x)
+
+    def finish(self) -> None:
+        pass
+
+
 MUTANTS = {
     "05.1": [
         never_lets_a_bucket_exceed_its_cap,
@@ -244,6 +548,11 @@ MUTANTS = {
         treats_the_first_bucket_like_the_others,
         forgot_the_bucket_that_is_not_full,
         ends_with_an_empty_bucket,
+        uses_the_small_limit_for_all,
+        never_starts_a_bucket_at_zero,
+        cuts_gradients,
+        puts_the_small_bucket_last,
+        returns_the_gradients_of_each_bucket,
     ],
     "05.2": [
         forgot_the_rest,
@@ -251,28 +560,88 @@ MUTANTS = {
         adds_up_the_mean_losses,
         calls_forward_outside_no_sync,
         keeps_all_of_a_step_in_no_sync,
+        communicates_first,
+        steps_the_rest_without_an_average,
+        communicates_each_time,
+        averages_by_hand,
+        divides_by_the_number_of_ranks,
+        never_clears_between_steps,
+        clears_before_each_micro_batch,
+        leaves_the_last_gradients,
+        makes_one_large_batch,
+        communicates_on_rank_0_alone,
     ],
     "05.3": [
         WaitsForFrozenParameters,
+        PacksFrozenParameters,
+        HooksFrozenParameters,
+        GivesFrozenParametersZeros,
+        BroadcastsNothing,
         ForgotTheBuffers,
+        ForgotToDivide,
+        NeverCopiesBack,
+        ForgetsToClearWhatWasStarted,
         CountsGradientsWithoutSync,
+        IgnoresSync,
         WaitsInsideBackward,
         StartsInFinish,
+        SendsAtTheFirstGradient,
+        FillsBucketsInForwardOrder,
+        SendsEachGradientAlone,
+        ClosesBeforeTheCap,
+        SendsOneBucket,
+        WaitsAtABarrier,
+        ForwardReturnsNothing,
+        SendsOnRank0Alone,
+        WrapsTorchsDDP,
     ],
 }
 FITS = {
-    "never_lets_a_bucket_exceed_its_cap": "before the gradient that makes it too large, or after",
-    "closes_only_above_the_cap": "when is a bucket closed",
-    "treats_the_first_bucket_like_the_others": r"expected +\[1048576, 26214400",
-    "forgot_the_bucket_that_is_not_full": r"shape \[3\], not \[4\]",
-    "ends_with_an_empty_bucket": r"came +\[0\]",
+    "never_lets_a_bucket_exceed_its_cap": "closed after the one that fills it",
+    "closes_only_above_the_cap": "exactly its limit",
+    "treats_the_first_bucket_like_the_others": "first bucket has a limit of its own",
+    "forgot_the_bucket_that_is_not_full": "the last bucket if it is not full",
+    "ends_with_an_empty_bucket": "an empty bucket would be sent",
+    "uses_the_small_limit_for_all": "for the first bucket only",
+    "never_starts_a_bucket_at_zero": "what does a new bucket hold when it begins",
+    "cuts_gradients": "each whole",
+    "puts_the_small_bucket_last": "which bucket is sent first",
+    "returns_the_gradients_of_each_bucket": "one number for each bucket",
     "forgot_the_rest": "which of them end a group",
-    "divides_the_rest_by_k": "groups have 3, 3, 2 micro-batches",
-    "adds_up_the_mean_losses": "what does a sample weigh",
-    "calls_forward_outside_no_sync": "the forward decides",
-    "WaitsForFrozenParameters": r"NoneType[\s\S]*p\.grad",
+    "divides_the_rest_by_k": "what does a sample of the last one weigh",
+    "adds_up_the_mean_losses": "is their sum that of the mean loss",
+    "calls_forward_outside_no_sync": "at which moment does DDP look",
+    "keeps_all_of_a_step_in_no_sync": r"weights differ[\s\S]*no all-reduce ran at all",
+    "communicates_first": r"weights differ[\s\S]*after the last gradient was added",
+    "steps_the_rest_without_an_average": "2 all-reduces ran; each of the 3 steps needs one",
+    "communicates_each_time": "every backward communicated",
+    "averages_by_hand": "what else is sent",
+    "divides_by_the_number_of_ranks": "DDP has divided",
+    "never_clears_between_steps": "gradients of the step before",
+    "clears_before_each_micro_batch": "who cleared before",
+    "leaves_the_last_gradients": "who clears after the last step",
+    "makes_one_large_batch": "activations of several micro-batches",
+    "communicates_on_rank_0_alone": "which of their backward passes communicate, and on which ranks",
+    "WaitsForFrozenParameters": r"Layer 2 is frozen[\s\S]*p\.grad",
+    "PacksFrozenParameters": r"Layer 2 is frozen[\s\S]*p\.grad",
+    "HooksFrozenParameters": "Layer 2 is frozen",
+    "GivesFrozenParametersZeros": "not even one of zeros",
+    "BroadcastsNothing": "parameters and buffers, for everybody",
     "ForgotTheBuffers": "parameters and buffers, for everybody",
-    "CountsGradientsWithoutSync": "added up with sync=False",
+    "ForgotToDivide": r"4 times what was expected[\s\S]*mean over all ranks",
+    "NeverCopiesBack": "or sent, or copied back",
+    "ForgetsToClearWhatWasStarted": "copied back once is done",
+    "CountsGradientsWithoutSync": "leave in the counts",
+    "IgnoresSync": "adds to the gradients and sends nothing",
     "WaitsInsideBackward": r"awaited in finish\(\)",
     "StartsInFinish": "in the hook of its last gradient",
+    "SendsAtTheFirstGradient": "packed before this gradient was there",
+    "FillsBucketsInForwardOrder": "which gradients are there first",
+    "SendsEachGradientAlone": "a bucket is closed when it holds that, not before",
+    "ClosesBeforeTheCap": "a bucket is closed when it holds that, not before",
+    "SendsOneBucket": "a bucket is closed when it holds that",
+    "WaitsAtABarrier": r"more than all-reduces[\s\S]*barrier",
+    "ForwardReturnsNothing": "must return the module's output",
+    "SendsOnRank0Alone": "every rank starts the same all-reduces",
+    "WrapsTorchsDDP": "use hooks of your own",
 }
