@@ -252,6 +252,12 @@ def test_an_exercise_says_what_to_look_at_when_time_is_up() -> None:
     assert "who receives first?" in repr(verdict)
 
 
+def test_a_difference_beyond_the_shown_items_is_shown() -> None:
+    with pytest.raises(Rejected) as caught:
+        compare("x", [*range(20), 7], list(range(21)))
+    assert caught.value.args[:3] == ("x, from item 20 on: not the expected value", "[20]", "[7]")
+
+
 def test_a_decision_may_reject_with_a_text_alone() -> None:
     def decide(answer: int) -> str:
         reject("no such number", hint="think")

@@ -141,6 +141,8 @@ def compare(
         return
     if factor := _factor(came, expected):
         difference = f"{factor:.4g} times what was expected"
+    elif first := _first_difference(came, expected, tolerance):
+        what, came, expected = f"{what}, from item {first} on", came[first:], expected[first:]
     digits = next((d for d in (6, 9, 12) if brief(came, d) != brief(expected, d)), 17)
     shown = {"expected": brief(expected, digits), "came": brief(came, digits)}
     reject(f"{what}: {difference}", **shown, rank=rank, hint=hint if came is not None else _NOTHING)
@@ -187,6 +189,15 @@ def _difference(came: Any, expected: Any, tolerance: float) -> str | None:
     else:
         same = len(kinds) == 1 and (came == expected or (came != came and expected != expected))
     return None if same else "not the expected value"
+
+
+def _first_difference(came: Any, expected: Any, tolerance: float) -> int:
+    """Where two lists differ for the first time, if that is beyond the items that ``brief`` shows; else 0."""
+    if not isinstance(expected, list) or not isinstance(came, list) or len(came) != len(expected):
+        return 0
+    pairs = enumerate(zip(came, expected, strict=True))
+    first = next((i for i, (c, e) in pairs if _difference(c, e, tolerance)), 0)
+    return first if first >= 8 else 0
 
 
 def _factor(came: Any, expected: Any) -> float | None:
