@@ -47,9 +47,9 @@ FAULTS = [
     ),
     Fault(
         name="set_epoch_is_not_forgotten",
-        cell="epoch-forgotten",
-        find="set_epoch=False",
-        replace="set_epoch=True",
+        cell="epoch-run",
+        find=", set_epoch=False",
+        replace="",
         claim="epoch-claim",
     ),
     Fault(
@@ -89,7 +89,7 @@ FAULTS = [
     ),
     Fault(
         name="resumes_from_the_start",
-        cell="stop-sampler",
+        cell="stop-restart",
         find="stop if knows else 0",
         replace="0",
         claim="stop-claim",
@@ -106,13 +106,6 @@ FAULTS = [
         cell="wrong-list-run",
         find="files.reverse()",
         replace="files.sort()",
-        claim="wrong-claim",
-    ),
-    Fault(
-        name="nothing_is_fetched_ahead",
-        cell="wrong-ahead-run",
-        find="num_workers=num_workers",
-        replace="num_workers=0",
         claim="wrong-claim",
     ),
 ]
