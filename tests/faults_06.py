@@ -25,13 +25,6 @@ FAULTS = [
         claim="five-claim",
     ),
     Fault(
-        name="forgets_the_epoch",
-        cell="five-share",
-        find="manual_seed(seed + epoch)",
-        replace="manual_seed(seed)",
-        claim="epoch-claim",
-    ),
-    Fault(
         name="no_sample_is_left_over",
         cell="repeat-run",
         find="range(10)",
@@ -57,13 +50,6 @@ FAULTS = [
         cell="train-run",
         find="64 // dist.get_world_size()",
         replace="64",
-        claim="train-claim",
-    ),
-    Fault(
-        name="four_ranks_start_in_epoch_1",
-        cell="train-run",
-        find="sampler.set_epoch(epoch)",
-        replace="sampler.set_epoch(epoch + (dist.get_world_size() > 1))",
         claim="train-claim",
     ),
     Fault(
@@ -99,13 +85,6 @@ FAULTS = [
         cell="wrong-seed-run",
         find="seed=dist.get_rank()",
         replace="seed=0",
-        claim="wrong-claim",
-    ),
-    Fault(
-        name="all_ranks_list_alike",
-        cell="wrong-list-run",
-        find="files.reverse()",
-        replace="files.sort()",
         claim="wrong-claim",
     ),
 ]
