@@ -25,11 +25,11 @@ FAULTS = [
         claim="five-claim",
     ),
     Fault(
-        name="no_sample_is_left_over",
-        cell="repeat-run",
-        find="range(10)",
-        replace="range(12)",
-        claim="repeat-claim",
+        name="drops_the_tail_and_pads_nothing",
+        cell="seen-sampler",
+        find="launch(record, DistributedSampler)",
+        replace="launch(record, lambda data: DistributedSampler(data, drop_last=True))",
+        claim="five-cost",
     ),
     Fault(
         name="every_epoch_is_epoch_0",
@@ -75,9 +75,9 @@ FAULTS = [
     ),
     Fault(
         name="resumes_from_the_start",
-        cell="stop-restart",
-        find="stop if knows else 0",
-        replace="0",
+        cell="stop-run",
+        find="place=3",
+        replace="place=0",
         claim="stop-claim",
     ),
     Fault(
@@ -85,6 +85,13 @@ FAULTS = [
         cell="wrong-seed-run",
         find="seed=dist.get_rank()",
         replace="seed=0",
+        claim="wrong-claim",
+    ),
+    Fault(
+        name="all_ranks_list_the_files_alike",
+        cell="wrong-list-run",
+        find="files.reverse()",
+        replace="files.sort()",
         claim="wrong-claim",
     ),
 ]

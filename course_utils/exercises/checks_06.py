@@ -4,8 +4,9 @@ import multiprocessing
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import torch
@@ -17,11 +18,29 @@ from course_utils.measure import count_operations
 
 _SEED = 5
 _ALONE = "each rank can compute its share alone, from numbers that all ranks know"
+_END = "does every loop come to its end, also where nothing is left to deal? No rank waits for another here"
 _OWN_NUMBERS = "draw from a generator of the sampler's own: the model draws from the global one"
 
 
 def _order(n: int, epoch: int) -> list[int]:
     return torch.randperm(n, generator=torch.Generator().manual_seed(_SEED + epoch)).tolist()
+
+
+def _drawn(samples: Iterable[Any], n: int) -> list[Any]:
+    """All of ``samples``, but at most ``n`` + 1: an iterator that never ends would fill the memory."""
+    return list(islice(samples, n + 1))
+
+
+def _check_end(what: str, drawn: Sequence[Any], n: int, rank: int) -> None:
+    if len(drawn) > n:
+        hint = "a rank never needs more than all: where does the iterator end?"
+        reject(
+            f"{what}: drawn by one rank",
+            expected=f"at most {n}",
+            came=f"{n + 1} and more",
+            rank=rank,
+            hint=hint,
+        )
 
 
 @contextmanager
@@ -75,13 +94,13 @@ def see_once(once_sampler: Callable[..., Any]) -> dict[str, Any]:
     with _watched() as seen:
         samplers = {n: once_sampler(n, world_size, rank, seed=_SEED) for n in _ONCE_SIZES}
         for n, sampler in samplers.items():
-            run = {"length": len(sampler), "untold": list(sampler), "twice": list(sampler)}
+            run = {"length": len(sampler), "untold": _drawn(sampler, n), "twice": _drawn(sampler, n)}
             for epoch in _ONCE_EPOCHS:
                 sampler.set_epoch(epoch)
-                run[str(epoch)] = list(sampler)
+                run[str(epoch)] = _drawn(sampler, n)
             runs[str(n)] = run
     for n, sampler in samplers.items():  # the loader draws a global number: not to be watched
-        batches = list(DataLoader(range(n), batch_size=2, sampler=sampler))
+        batches = _drawn(DataLoader(range(n), batch_size=2, sampler=sampler), n)
         runs[str(n)]["loaded"] = [int(sample) for batch in batches for sample in batch]
     return {"runs": runs, **seen}
 
@@ -92,7 +111,7 @@ def decide_once(seen: list[dict[str, Any]]) -> str:
     for n in _ONCE_SIZES:
         runs = [s["runs"][str(n)] for s in seen]
         _check_once(n, [run["untold"] for run in runs])
-        again = "where does the generator stand when the second pass begins?"
+        again = "what is used up, or has moved on, when the second pass begins?"
         for rank, run in enumerate(runs):
             compare(f"the second pass, n={n}", run["twice"], run["untold"], rank=rank, hint=again)
         for epoch in _ONCE_EPOCHS:
@@ -111,6 +130,8 @@ def decide_once(seen: list[dict[str, Any]]) -> str:
 
 def _check_once(n: int, lists: list[list[int]]) -> None:
     world_size = len(lists)
+    for rank, samples in enumerate(lists):
+        _check_end(f"n={n}", samples, n, rank)
     _check_indices(f"n={n}", lists, n)
     drawn = [sample for samples in lists for sample in samples]
     count = f"samples drawn by {world_size} ranks together, n={n}"
@@ -151,8 +172,15 @@ def see_stream(sharded_items: Callable[..., Any]) -> list[dict[str, Any]]:
             loader = DataLoader(
                 dataset, batch_size=None, num_workers=num_workers, multiprocessing_context=context
             )
-            first, lines = list(loader), _lines(log)
-            seen.append({"items": first, "again": list(loader), "reads": lines, "workers": num_workers})
+            first, lines = _drawn(loader, n * max(num_workers, 1)), _lines(log)
+            seen.append(
+                {
+                    "items": first,
+                    "again": _drawn(loader, n * max(num_workers, 1)),
+                    "reads": lines,
+                    "workers": num_workers,
+                }
+            )
     return seen
 
 
@@ -172,6 +200,7 @@ def decide_stream(seen: list[list[dict[str, Any]]]) -> str:
 def _check_stream(seen: list[dict[str, Any]], n: int, num_workers: int) -> None:
     where = f"{n} items, {len(seen)} ranks, {num_workers or 'no'} workers on each"
     for rank, s in enumerate(seen):
+        _check_end(where, s["items"], n * max(num_workers, 1), rank)
         strange = [item for item in s["items"] if item not in {f"item {i}" for i in range(n)}]
         if strange:
             reject(
@@ -182,17 +211,24 @@ def _check_stream(seen: list[dict[str, Any]], n: int, num_workers: int) -> None:
             )
     items = [item for s in seen for item in s["items"]]
     if len(items) > len(set(items)):
+        reads_all = all(len(s["items"]) == n for s in seen)
         hint = (
             "the workers of one rank have copies of the same dataset: what tells them apart?"
             if num_workers and all(len(s["items"]) == len(set(s["items"])) * num_workers for s in seen)
             else "every pair of rank and worker takes other items: what numbers the pairs?"
             if num_workers
             else "without workers the ranks alone divide the items"
+            if reads_all
+            else "no item comes twice, not to make the shares equal either"
         )
         reject(f"{where}: items yielded", expected=n, came=len(items), hint=hint)
     missing = sorted(int(item[5:]) for item in {f"item {i}" for i in range(n)} - set(items))
     if missing:
-        hint = "who takes the items that are left over when the shares are not equal?"
+        hint = (
+            "who takes the items that are left over when the shares are not equal?"
+            if num_workers or len(missing) < len(seen)
+            else "without workers the ranks alone divide the items"
+        )
         reject(f"{where}: items that nobody yields", expected="none", came=missing, hint=hint)
     reads = Counter((rank, worker) for rank, s in enumerate(seen) for _, worker in s["reads"])
     skip = "skip by index: what is read and thrown away has cost its time"
@@ -226,11 +262,11 @@ def see_resume(resumable_sampler: Callable[..., Any]) -> dict[str, Any]:
     with _watched() as seen:
         for n, start, epoch in _RESUMES:
             sampler = resumable_sampler(n, world_size, rank, seed=_SEED)
-            run = {"untold": list(sampler)}
+            run = {"untold": _drawn(sampler, n)}
             sampler.set_epoch(epoch, start)
-            run |= {"rest": list(sampler), "length": len(sampler), "twice": list(sampler)}
+            run |= {"rest": _drawn(sampler, n), "length": len(sampler), "twice": _drawn(sampler, n)}
             sampler.set_epoch(epoch + 1)
-            run |= {"next": list(sampler), "next length": len(sampler)}
+            run |= {"next": _drawn(sampler, n), "next length": len(sampler)}
             runs.append(run)
     return {"runs": runs, **seen}
 
@@ -247,16 +283,18 @@ def decide_resume(seen: list[dict[str, Any]]) -> str:
     for i, (n, start, epoch) in enumerate(_RESUMES):
         runs = [s["runs"][i] for s in seen]
         whole = "without a start it is DistributedSampler: padded, and dealt in turn"
+        for rank, run in enumerate(runs):
+            _check_end(f"n={n}, before any set_epoch", run["untold"], n, rank)
         right = _padded(_order(n, 0), world_size)
         compare_ranks(f"n={n}, before any set_epoch", [run["untold"] for run in runs], right, hint=whole)
         what = f"n={n}, after set_epoch({epoch}, {start})"
         _check_rest(what, n, start, _order(n, epoch), [run["rest"] for run in runs])
         rest = _padded(_order(n, epoch)[start:], world_size)
+        hint = "the start holds for the whole epoch, also when it is iterated twice"
+        compare_ranks(f"{what}, the second pass", [run["twice"] for run in runs], rest, hint=hint)
         hint = "how many samples of the epoch are left for this rank?"
         came = [run["length"] for run in runs]
         compare_ranks(f"len(), {what}", came, [len(samples) for samples in rest], hint=hint)
-        hint = "the start holds for the whole epoch, also when it is iterated twice"
-        compare_ranks(f"{what}, the second pass", [run["twice"] for run in runs], rest, hint=hint)
         after = _padded(_order(n, epoch + 1), world_size)
         hint = "the start belonged to the epoch before; this one begins at 0, in an order of its own"
         came = [run["next"] for run in runs]
@@ -270,6 +308,8 @@ def decide_resume(seen: list[dict[str, Any]]) -> str:
 
 def _check_rest(what: str, n: int, start: int, order: list[int], lists: list[list[int]]) -> None:
     """The rest's samples, first as a set, so that the hint fits; then place by place."""
+    for rank, samples in enumerate(lists):
+        _check_end(what, samples, n, rank)
     _check_indices(what, lists, n)
     lengths = [len(samples) for samples in lists]
     if len(set(lengths)) > 1:
@@ -299,7 +339,7 @@ def _check_rest(what: str, n: int, start: int, order: list[int], lists: list[lis
 
 
 EXERCISES = {
-    "06.1": Exercise(see_once, decide_once, world_sizes=(4, 3)),
-    "06.2": Exercise(see_stream, decide_stream, world_sizes=(2, 3), timeout=30.0),
-    "06.3": Exercise(see_resume, decide_resume, world_sizes=(4, 3)),
+    "06.1": Exercise(see_once, decide_once, world_sizes=(4, 3), timeout_hint=_END),
+    "06.2": Exercise(see_stream, decide_stream, world_sizes=(2, 3), timeout=30.0, timeout_hint=_END),
+    "06.3": Exercise(see_resume, decide_resume, world_sizes=(4, 3), timeout_hint=_END),
 }
