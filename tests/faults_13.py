@@ -46,6 +46,13 @@ FAULTS = [
         claim="time-claim",
     ),
     Fault(
+        name="takes_beta_from_the_smallest_size",
+        cell="time-crossing",
+        find='(large["ring"] - small["ring"]) / (b_ring * 2**24)',
+        replace='small["ring"] / (b_ring * 2**10)',
+        claim="time-claim",
+    ),
+    Fault(
         name="whole_tensors_around_the_ring",
         cell="time-measure",
         find='"ring": ring_all_reduce',

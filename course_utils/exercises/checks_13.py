@@ -58,11 +58,16 @@ def see_reduce_scatter(reduce_scatter: Callable[..., Any]) -> list[dict[str, Any
 def _reduce_scatter_hint(result: Any, rank: int, n: int, world_size: int) -> str:
     """What came instead of the sum of this rank's chunk."""
     total = sum(_given(other, n) for other in range(world_size))
-    own = _given(rank, n)
     if result == total.tolist():
         return "that is the whole sum; each rank is to return its own chunk of it"
-    if result == own.tensor_split(world_size)[rank].tolist():
-        return "that is this rank's own part alone: nobody's was added"
+    if isinstance(result, list) and len(result) == n:
+        return "that has the length of x; each rank is to return its own chunk alone"
+    for other in range(world_size):
+        if result == _given(other, n).tensor_split(world_size)[rank].tolist():
+            whose = "this rank's own" if other == rank else f"rank {other}'s"
+            return f"that is {whose} part alone: in each step add what came to your own, and send the sum on"
+    if result == (total / world_size).tensor_split(world_size)[rank].tolist():
+        return "that is the average: the sum is asked for"
     for other, chunk in enumerate(total.tensor_split(world_size)):
         if result == chunk.tolist() and other != rank:
             return f"that is the sum of chunk {other}: which one must a rank send first, to end with its own?"
@@ -80,7 +85,8 @@ def decide_reduce_scatter(seen: list[list[dict[str, Any]]]) -> str:
         for rank, s in enumerate(runs):
             hint = _reduce_scatter_hint(s["result"], rank, n, world_size)
             wanted = total.tensor_split(world_size)[rank]
-            compare(f"the chunk, x of {n} elements", s["result"], wanted, rank=rank, hint=hint)
+            what = f"the chunk of x of {n} elements, {world_size} ranks"
+            compare(what, s["result"], wanted, rank=rank, hint=hint)
             own = "work on a copy: a chunk of x is a view, and adding to it changes x"
             compare("x after the call", s["x"], _given(rank, n), rank=rank, hint=own)
             sends = _in_a_ring(s, rank, world_size)
@@ -114,7 +120,11 @@ def _all_gather_hint(result: Any, rank: int, chunks: list[torch.Tensor]) -> str:
     if isinstance(result, list) and len(result) == len(everything):
         if sorted(map(str, result)) == sorted(map(str, everything)):
             return "all is there, in another order than rank 0's chunk, rank 1's, and so on"
-        return "some chunk came twice and another not at all: in each step send on what came last"
+        parts = torch.tensor(result).split([len(chunk) for chunk in chunks])
+        wrong = [other for other, part in enumerate(parts) if part.tolist() != chunks[other].tolist()]
+        if wrong == [rank]:
+            return "this rank's own chunk belongs into the whole too"
+        return f"the chunks of ranks {wrong} did not arrive: in each step send on what came last"
     if result == chunks[rank].tolist():
         return "that is this rank's own chunk alone"
     return "the chunks of all ranks, one after the other, in one tensor"
@@ -128,7 +138,7 @@ def decide_all_gather(seen: list[list[dict[str, Any]]]) -> str:
         chunks = [_chunk(rank, sizes, dtype) for rank in range(world_size)]
         for rank, s in enumerate(runs):
             hint = _all_gather_hint(s["result"], rank, chunks)
-            compare(f"the whole, sizes {sizes}", s["result"], torch.cat(chunks), rank=rank, hint=hint)
+            compare(f"the whole of sizes {sizes}", s["result"], torch.cat(chunks), rank=rank, hint=hint)
             compare(
                 "the dtype", s["dtype"], str(dtype), rank=rank, hint="chunk.new_empty(n) has chunk's dtype"
             )
@@ -154,7 +164,7 @@ def _halving_hint(came: list[float], rank: int, world_size: int) -> str:
         return "x is as it was: sum in place"
     if right == 16 // world_size:
         return (
-            "one part of the sum is complete, as after the first half: now go back, swapping complete parts"
+            "one part is complete, as after the first half: go back and take the partner's complete part over"
         )
     if right:
         return "some parts are complete and some are not: which part does the partner hold in each step back?"
@@ -167,7 +177,8 @@ def decide_halving_doubling(seen: list[dict[str, Any]]) -> str:
     total = sum(_given(rank, 16) for rank in range(world_size))
     steps = world_size.bit_length() - 1
     for rank, s in enumerate(seen):
-        compare("x after the call", s["x"], total, rank=rank, hint=_halving_hint(s["x"], rank, world_size))
+        hint = _halving_hint(s["x"], rank, world_size)
+        compare(f"x after the call, {world_size} ranks", s["x"], total, rank=rank, hint=hint)
     for rank, s in enumerate(seen):
         sends = _sends(s)
         hint = "partners half as far in each step, and the same ones back: 2 * log2(world_size) messages"
@@ -184,7 +195,13 @@ EXERCISES = {
     "13.1": Exercise(
         see_reduce_scatter, decide_reduce_scatter, world_sizes=(4, 3), timeout=8, timeout_hint=_HANG
     ),
-    "13.2": Exercise(see_all_gather, decide_all_gather, world_sizes=(4, 3), timeout=8, timeout_hint=_HANG),
+    "13.2": Exercise(
+        see_all_gather,
+        decide_all_gather,
+        world_sizes=(4, 3),
+        timeout=8,
+        timeout_hint=f"{_HANG}; a rank without elements passes on the others' chunks too",
+    ),
     "13.3": Exercise(
         see_halving_doubling, decide_halving_doubling, world_sizes=(4, 8), timeout=8, timeout_hint=_TWO
     ),

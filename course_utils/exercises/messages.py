@@ -8,7 +8,8 @@ import torch.distributed as dist
 
 
 class Message(NamedTuple):
-    """``kind`` is "send" or "recv", ``peer`` the other rank (-1: received from whoever sends)."""
+    """``kind`` is "send" or "recv"; ``peer`` the other rank, -1 where it was received from whoever sends;
+    ``elements`` how many numbers travel."""
 
     kind: str
     peer: int
@@ -17,7 +18,11 @@ class Message(NamedTuple):
 
 @contextmanager
 def logged_messages() -> Iterator[list[Message]]:
-    """This rank's messages in the order of their calls: ``with logged_messages() as log: ...``."""
+    """This rank's messages in the order of their calls: ``with logged_messages() as log: ...``.
+
+    ``peer`` is the rank within the group that carries the message. Collectives are not seen here: count them
+    with measure.count_operations.
+    """
     group, log = dist.ProcessGroup, []
     real = {name: getattr(group, name) for name in ("send", "recv", "recv_anysource")}
 
