@@ -208,8 +208,11 @@ def see_resumable(resumable: Callable[..., Any]) -> dict[str, Any]:
 
 
 def decide_resumable(seen: list[dict[str, Any]]) -> str:
+    last_good = "no file"
     for which, step in enumerate(_SAVES):
-        _decide_save(f"the save after step {step}", [s["saves"][which] for s in seen])
+        saves = [s["saves"][which] for s in seen]
+        _decide_save(f"the save after step {step}", saves, last_good)
+        last_good = saves[0]["left"]
     left = "a temporary file is renamed, not copied; one file holds the state of all ranks"
     compare("the files in the folder", seen[0]["files"], ["run.pt"], hint=left)
     hint = "save() must not draw random numbers, nor set a seed, nor change the run"
@@ -237,7 +240,7 @@ def decide_resumable(seen: list[dict[str, Any]]) -> str:
     return "bit for bit the run that was never interrupted, from one file that a kill can't destroy."
 
 
-def _decide_save(what: str, saves: Sequence[dict[str, Any]]) -> None:
+def _decide_save(what: str, saves: Sequence[dict[str, Any]], last_good: str) -> None:
     if saves[0]["left"] == "no file":
         reject(f"{what}: there is no file at path", rank=0, hint="path is where restore() will look")
     for rank, save in enumerate(saves):
@@ -252,6 +255,9 @@ def _decide_save(what: str, saves: Sequence[dict[str, Any]]) -> None:
             came = f"{renames} renames" if renames else "path itself was written"
             reject(f"{what}: how path got its content", expected="one rename", came=came, rank=0, hint=whole)
     rename, left = saves[0]["renames"][0], saves[0]["left"]
+    if rename["before"] != last_good:
+        hint = "what would a kill leave, just before the rename?"
+        reject(f"{what}: the last good one was gone before the new one had its name", rank=0, hint=hint)
     if rename["source"] != left:
         hint = "it was not complete when it got its name, or path was written again"
         reject(f"{what}: what was renamed is not what is there", rank=0, hint=hint)
