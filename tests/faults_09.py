@@ -18,10 +18,10 @@ FAULTS = [
         claim="recipe-claim",
     ),
     Fault(
-        name="moments_in_bf16",
+        name="gradients_moved_and_not_copied",
         cell="recipe-step",
-        find="p.detach().float()",
-        replace="p.detach().bfloat16()",
+        find="copy.grad = p.grad.float()",
+        replace="copy.grad, p.grad = p.grad.float(), None",
         claim="recipe-claim",
     ),
     Fault(
@@ -39,7 +39,7 @@ FAULTS = [
         claim="held-claim",
     ),
     Fault(
-        name="gradients_summed_and_not_averaged_twice_over",
+        name="gradients_summed_on_rank_0_and_not_on_their_owner",
         cell="held-zero-2",
         find="dst=owner[p])",
         replace="dst=0)",

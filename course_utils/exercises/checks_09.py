@@ -91,7 +91,7 @@ _DEEP = (
     (80 * 10**9, 4096, 32_000, 4096, 64, 3),
     (80 * 10**9, 8192, 128_000, 8192, 1024, 3),
     (141 * 10**9, 8192, 128_000, 8192, 256, 3),
-    (16 * 10**9, 8192, 128_000, 8192, 8, 3),  # not even one
+    (12 * 10**9, 8192, 128_000, 8192, 8, 3),  # not even one
     (10**9, 1024, 50_000, 65_536, 8, 2),  # the activations alone
 )
 
@@ -122,11 +122,11 @@ def _deepest(memory: int, *shape: int, without: str = "") -> int:
 
 
 _LEFT_OUT = {
+    "whole activations": "which bytes does a stage divide, and are activations among them?",
     "activations": "what does each layer save for each token?",
     "log-probabilities": "does what the vocabulary takes in activations count too?",
     "tables": "the two tables are parameters, too",
     "gathered": "in stage 3 a whole layer is there while it is computed",
-    "whole activations": "which bytes does a stage divide, and are activations among them?",
 }
 
 
@@ -143,14 +143,14 @@ def decide_most_layers(seen: list[Any]) -> str:
                 "not a whole number of layers", expected="an int", came=came, hint="layers come whole: int"
             )
         hint = f"write down the bytes of L layers as a + b·L: here {memory:,} bytes are the limit"
-        for part, question in _LEFT_OUT.items():
-            if came == _deepest(*case, without=part) != wanted:
-                hint = question
-        if came == wanted + 1:
-            hint = "one layer fewer fits: rounded up?"
+        fits = [part for part in _LEFT_OUT if came == _deepest(*case, without=part) != wanted]
+        if came == wanted + 1:  # several mistakes give that
+            hint = "one layer too many: is all counted, tables and log-probabilities too, and rounded down?"
+        elif fits:
+            hint = _LEFT_OUT[fits[0]]
         if isinstance(came, int) and came < 0:
             hint = "less than no layers: the rest alone is too large"
-        what = f"h={hidden}, V={vocab}, {tokens} tokens, {world_size} GPUs, stage {stage}"
+        what = f"h={hidden}, V={vocab}, {tokens} tokens, world_size={world_size}, stage {stage}"
         compare(f"layers in {memory / 1e9:g} GB: {what}", came, wanted, hint=hint, tolerance=0)
     return "turned round, the formula says what fits, and the activations have their share."
 
