@@ -24,8 +24,8 @@ def _near(came: Any, wanted: float) -> bool:
 # 09.1 · trained, frozen, stage, world_size, group
 
 _HELD = (
+    *((7_500_000_000, 0, stage, 32, 8) for stage in range(4)),  # another number of groups than of GPUs in one
     *((7_000_000_000, 0, stage, 8, 8) for stage in range(4)),
-    *((7_500_000_000, 0, stage, 64, 8) for stage in range(4)),
     *((40_000_000, 8_000_000_000, stage, 16, 4) for stage in range(4)),
     (3_000_000, 1_000_000_000, 3, 6, 1),
 )
@@ -44,6 +44,8 @@ def see_gib_per_gpu(gib_per_gpu: Callable[..., Any]) -> list[Any]:
 def _held_hint(part: int, came: Any, case: tuple[int, ...]) -> str:
     """What to think of, by the mistake that gives this value."""
     trained, frozen, stage, world_size, group = case
+    if not isinstance(came, (int, float)):
+        return "three numbers were asked for"
     wanted = _held(*case)[part]
     if _near(came, wanted * _GIB):
         return "these are bytes"
@@ -51,15 +53,20 @@ def _held_hint(part: int, came: Any, case: tuple[int, ...]) -> str:
         return "GB or GiB?"
     if _near(came, _held(trained, frozen, stage, world_size, world_size)[part]):
         return "among how many GPUs is one copy divided, and how many copies are there?"
+    if _near(came, _held(trained, frozen, stage, world_size, world_size // group)[part]):
+        return "is `group` the number of groups, or of the GPUs in one?"
     if _near(came, _held(trained, frozen, 0, 1, 1)[part]) or _near(
         came, _held(trained, frozen, 3, 1, group)[part]
     ):
         return f"which parts does stage {stage} divide?"
-    everything = _held(trained + frozen, 0, stage, world_size, group)
-    if frozen and part and _near(came, everything[part]):
+    if frozen and part and came > wanted:
         return "what does a parameter need that is never updated, and what does it not need?"
     if frozen and not part and _near(came, _held(trained, 0, stage, world_size, group)[0]):
         return "frozen parameters take part in forward, too"
+    if frozen and stage == 3 and _near(came - 2 * frozen / _GIB, 2 * trained / group / _GIB):
+        return "which weights does stage 3 divide?"
+    if came == round(came, 3):
+        return "is it rounded? return all digits"
     return (
         f"{trained:,} trained and {frozen:,} frozen parameters: which bytes has each, and who divides them?"
     )
@@ -93,6 +100,7 @@ _DEEP = (
     (141 * 10**9, 8192, 128_000, 8192, 256, 3),
     (12 * 10**9, 8192, 128_000, 8192, 8, 3),  # not even one
     (10**9, 1024, 50_000, 65_536, 8, 2),  # the activations alone
+    (2_602_565_632, 1024, 32_768, 4096, 8, 2),  # ten layers, to the byte
 )
 
 
@@ -138,16 +146,28 @@ def decide_most_layers(seen: list[Any]) -> str:
     for came, case in zip(seen[0], _DEEP, strict=True):
         memory, hidden, vocab, tokens, world_size, stage = case
         wanted = _deepest(*case)
-        if isinstance(came, float) and came == int(came):
+        if isinstance(came, float):
             reject(
                 "not a whole number of layers", expected="an int", came=came, hint="layers come whole: int"
             )
         hint = f"write down the bytes of L layers as a + b·L: here {memory:,} bytes are the limit"
+        left = (memory - 48 * hidden**2, *case[1:])
+        alike = (memory, hidden, vocab, tokens, world_size, 3)
         fits = [part for part in _LEFT_OUT if came == _deepest(*case, without=part) != wanted]
-        if came == wanted + 1:  # several mistakes give that
+        if wanted == 0 and came == 1:
+            hint = "does even one layer fit here?"
+        elif came == wanted + 1:  # several mistakes give that
             hint = "one layer too many: is all counted, tables and log-probabilities too, and rounded down?"
         elif fits:
             hint = _LEFT_OUT[fits[0]]
+        elif came == wanted - 1 and _bytes(wanted, *case[1:]) == memory:
+            hint = f"does what needs exactly {memory:,} bytes still fit?"
+        elif stage < 3 and came == _deepest(*left):
+            hint = "which stage gathers a layer?"
+        elif stage < 3 and came == _deepest(*alike, without="gathered"):
+            hint = f"which bytes does stage {stage} divide?"
+        elif came == _deepest(memory, hidden, vocab, tokens * world_size, world_size, stage):
+            hint = "tokens are those on one GPU"
         if isinstance(came, int) and came < 0:
             hint = "less than no layers: the rest alone is too large"
         what = f"h={hidden}, V={vocab}, {tokens} tokens, world_size={world_size}, stage {stage}"
@@ -157,7 +177,7 @@ def decide_most_layers(seen: list[Any]) -> str:
 
 # 09.3 · n, tp, pp, dp, stage
 
-_SPLITS = ((4, 2, 2), (8, 1, 4), (1, 1, 8), (1, 4, 16), (2, 2, 1))
+_SPLITS = ((8, 1, 4), (4, 2, 2), (1, 1, 8), (1, 4, 16), (2, 2, 1))
 _N = 6_871_326_720
 _SPLIT = tuple((_N, *split, stage) for stage in range(4) for split in _SPLITS)
 
@@ -178,10 +198,14 @@ def _split_hint(part: int, came: Any, case: tuple[int, ...]) -> str:
         return "tp · pp is in tp · pp · dp already"
     if _near(came, wanted * tp * pp):
         return f"a GPU works on 1 / {tp * pp} of the model: does it hold {_PARTS[part]} of the rest?"
+    if tp * pp == 1:  # where the model is split, all was right
+        return "with tp = pp = 1 the whole model is on each of the dp ranks"
     if _near(came, _split(n, tp, pp, dp, 3)[part]) or _near(came, _split(n, tp, pp, dp, 0)[part]):
         return f"which parts does stage {stage} divide?"
     if _near(came, wanted / _GIB):
         return "bytes were asked for"
+    if part == 1 and _near(came, wanted / 2):
+        return "how many bytes has a gradient here?"
     return "first the part of the model that a GPU works on, then what its data-parallel ranks share"
 
 
@@ -199,6 +223,11 @@ def decide_mended_calculator(seen: list[Any]) -> str:
 
 EXERCISES = {
     "09.1": Exercise(see_gib_per_gpu, decide_gib_per_gpu, world_sizes=(1,)),
-    "09.2": Exercise(see_most_layers, decide_most_layers, world_sizes=(1,)),
+    "09.2": Exercise(
+        see_most_layers,
+        decide_most_layers,
+        world_sizes=(1,),
+        timeout_hint="what in the loop brings it nearer to its end?",
+    ),
     "09.3": Exercise(see_mended_calculator, decide_mended_calculator, world_sizes=(1,)),
 }
