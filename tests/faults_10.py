@@ -1,0 +1,118 @@
+"""Planted faults of chapter 10: wrong shards, shards that save nothing, too many bytes, early waits."""
+
+from course_utils.tools.faults import Fault
+
+FAULTS = [
+    Fault(
+        name="pads_by_a_whole_round_too_much",
+        cell="flat-make",
+        find="-n % dist.get_world_size()",
+        replace="dist.get_world_size()",
+        claim="flat-claim",
+    ),
+    Fault(
+        name="reduce_scatter_of_the_library",
+        cell="half-scatter",
+        find="dist.all_to_all_single(received, flat)",
+        replace="dist.reduce_scatter_single(own(flat), flat)",
+        claim="half-claim",
+    ),
+    Fault(
+        name="adds_up_and_does_not_divide",
+        cell="half-scatter",
+        find=".mean(0)",
+        replace=".sum(0)",
+        claim="one-claim",
+    ),
+    Fault(
+        name="forgot_to_average",
+        cell="serial-class",
+        find="op=dist.ReduceOp.AVG",
+        replace="op=dist.ReduceOp.MAX",
+        claim="serial-claim",
+    ),
+    Fault(
+        name="optimizer_over_the_whole_vector",
+        cell="one-class",
+        find="torch.optim.AdamW([self.shard], **adamw)",
+        replace="torch.optim.AdamW([self.flat], **adamw)",
+        claim="one-claim",
+    ),
+    Fault(
+        name="forgot_the_all_gather",
+        cell="one-class",
+        find="dist.all_gather_single(self.flat, self.shard)",
+        replace="dist.barrier()",
+        claim="one-claim",
+    ),
+    Fault(
+        name="keeps_the_whole_gradients",
+        cell="two-unit",
+        find="p.grad = None",
+        replace="p.grad = p.grad.clone()",
+        claim="two-claim",
+    ),
+    Fault(
+        name="takes_its_own_gradient_for_the_average",
+        cell="two-unit",
+        find="reduce_scatter(packed)",
+        replace="own(packed).clone()",
+        claim="two-claim",
+    ),
+    Fault(
+        name="releases_nothing_after_forward",
+        cell="three-unit",
+        find="        self.release()\n        if output",
+        replace="        if output",
+        claim="three-peak",
+    ),
+    Fault(
+        name="releases_nothing_after_backward",
+        cell="three-unit",
+        find="        super().reduce()\n        self.release()",
+        replace="        super().reduce()",
+        claim="three-claim",
+    ),
+    Fault(
+        name="norm_of_the_own_shard",
+        cell="norm-clip",
+        find="dist.all_reduce(squares)",
+        replace="squares.mul_(dist.get_world_size())",
+        claim="norm-claim",
+    ),
+    Fault(
+        name="states_for_whole_tensors",
+        cell="early-class",
+        find="f if len(f) < 1024 else own(f)",
+        replace="f",
+        claim="early-exact",
+    ),
+    Fault(
+        name="waits_after_each_parameter",
+        cell="early-phases",
+        find="            moment(p)",
+        replace="            moment(p)\n            optimizer.wait(p)",
+        claim="early-claim",
+    ),
+    Fault(
+        name="waits_before_the_next_forward",
+        cell="early-spread",
+        find="        optimizer.update(p)",
+        replace="        optimizer.update(p)\n        optimizer.wait(p)",
+        claim="early-claim",
+    ),
+    Fault(
+        name="only_the_shard_after_all",
+        cell="wrong-state-run",
+        find="torch.optim.AdamW([self.flat], **adamw)",
+        replace="torch.optim.AdamW([self.shard], **adamw)",
+        claim="wrong-state-run",
+    ),
+    Fault(
+        name="gathers_after_all",
+        cell="wrong-gather-run",
+        find="        self.optimizer.step()",
+        replace="        super().step()",
+        claim="wrong-gather-run",
+    ),
+]
