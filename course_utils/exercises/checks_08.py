@@ -270,12 +270,12 @@ def _decide_save(what: str, saves: Sequence[dict[str, Any]], last_good: str) -> 
 
 
 EXERCISES = {
-    "08.1": Exercise(see_accuracy, decide_accuracy, world_sizes=(4, 3), timeout=10.0),
+    "08.1": Exercise(see_accuracy, decide_accuracy, world_sizes=(4, 3), timeout=20.0),
     "08.2": Exercise(
         see_resumable,
         decide_resumable,
         world_sizes=(4, 2),
-        timeout=40.0,  # the first optimizer of a process imports for seconds
+        timeout=60.0,  # the first optimizer of a process imports for seconds
         timeout_hint="all ranks call save() and restore(): which calls what the others don't?",
     ),
 }
