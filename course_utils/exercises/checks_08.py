@@ -275,7 +275,7 @@ EXERCISES = {
         see_resumable,
         decide_resumable,
         world_sizes=(4, 2),
-        timeout=60.0,  # the first optimizer of a process imports for seconds
+        timeout=30.0,  # the first optimizer of a process imports for seconds
         timeout_hint="all ranks call save() and restore(): which calls what the others don't?",
     ),
 }
