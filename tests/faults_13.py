@@ -4,10 +4,10 @@ from course_utils.tools.faults import Fault
 
 FAULTS = [
     Fault(
-        name="adds_to_the_chunk_it_just_sent",
+        name="counts_the_chunks_upward",
         cell="ring-step",
         find="(rank - 1 - step) % W",
-        replace="(rank - step) % W",
+        replace="(rank - 1 + step) % W",
         claim="ring-claim",
     ),
     Fault(
