@@ -1,0 +1,187 @@
+"""Checks of chapter 07: a run moved to more ranks, warm-up in samples, the gradient noise scale."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from course_utils.exercises.judging import Exercise, at_most, compare, reject
+from course_utils.measure import count_operations
+
+# samples, epochs, local_batch, accumulate, rate, warmup_updates; and world_size
+_NAMES = ("samples", "epochs", "local_batch", "accumulate", "rate", "warmup_updates")
+_RUNS = (
+    ((50_000, 90, 32, 1, 0.1, 1000), 32),
+    ((50_000, 90, 32, 8, 0.1, 1000), 4),
+    ((1_000, 3, 8, 4, 0.25, 101), 16),
+    ((1_000, 3, 8, 4, 0.25, 101), 4),
+    ((777, 2, 10, 3, 0.5, 7), 1),
+)
+
+
+def _run(values: tuple[float, ...]) -> dict[str, Any]:
+    return dict(zip(_NAMES, values, strict=True))
+
+
+def see_move(move: Callable[..., Any]) -> list[dict[str, Any]]:
+    seen = []
+    for values, world_size in _RUNS:
+        run = _run(values)
+        seen.append({"moved": move(run, world_size), "run": run})
+    return seen
+
+
+def decide_move(seen: list[list[dict[str, Any]]]) -> str:
+    for (values, world_size), s in zip(_RUNS, seen[0], strict=True):
+        run, moved = _run(values), s["moved"]
+        where = f"{run['samples']} samples, local_batch {run['local_batch']}, accumulate {run['accumulate']}"
+        where += f", on {world_size} ranks"
+        accumulate = max(1, run["accumulate"] // world_size)
+        batch = run["local_batch"] * world_size * accumulate
+        growth = batch / (run["local_batch"] * run["accumulate"])
+        if not isinstance(moved, dict):
+            reject("not a dictionary", expected="a dictionary of five settings", came=moved)
+        wanted = {
+            "accumulate": (accumulate, "ranks first take the place of accumulation, and one is the least"),
+            "global_batch": (batch, "samples that one update sees: local batch, ranks and accumulation"),
+            "rate": (run["rate"] * growth, _rate_hint(run, moved.get("rate"), world_size, growth)),
+            "warmup_updates": (
+                math.ceil(run["warmup_updates"] / growth),
+                f"the batch is {growth:g} times as large: how many updates see as many samples, rounded up?",
+            ),
+            "updates": (
+                run["epochs"] * math.ceil(run["samples"] / batch),
+                "each epoch ends with its own batch, which may be smaller than the others",
+            ),
+        }
+        missing = [name for name in wanted if name not in moved]
+        if missing:
+            reject(f"missing: {', '.join(missing)}", expected=list(wanted), came=list(moved))
+        for name, (value, hint) in wanted.items():
+            compare(f"{name} ({where})", moved[name], value, hint=hint)
+        compare("the run that was passed in", s["run"], run, hint="return a new dictionary")
+    return "what the optimizer sees stays as long as it can, and grows by one factor when it can't."
+
+
+def _rate_hint(run: dict[str, Any], came: Any, world_size: int, growth: float) -> str:
+    number = came if isinstance(came, (int, float)) else math.nan
+    if growth == 1:
+        return "did the batch grow at all?"
+    if math.isclose(number, run["rate"] * math.sqrt(growth)):
+        return "that is the square-root rule"
+    if math.isclose(number, run["rate"] * world_size):
+        return "by which factor did the batch grow? Not all ranks made it larger"
+    return "the rate is multiplied by what the batch grew by"
+
+
+_SCHEDULES = ((50, 1000), (200, 1000), (128, 1000), (2000, 1000))  # global_batch, warmup_samples
+_RATES, _UPDATES = (0.1, 0.4), 25
+
+
+def see_schedule(warmup_schedule: Callable[..., Any]) -> list[dict[str, Any]]:
+    seen = []
+    for global_batch, warmup_samples in _SCHEDULES:
+        params = [torch.zeros(1, requires_grad=True) for _ in _RATES]
+        groups = [{"params": [p], "lr": lr} for p, lr in zip(params, _RATES, strict=True)]
+        optimizer = torch.optim.SGD(groups)
+        schedule = warmup_schedule(optimizer, global_batch, warmup_samples)
+        used = []
+        if hasattr(schedule, "step"):
+            for _ in range(_UPDATES):
+                used.append([group["lr"] for group in optimizer.param_groups])
+                optimizer.step()
+                schedule.step()
+        seen.append({"kind": type(schedule).__name__, "used": used})
+    return seen
+
+
+def decide_schedule(seen: list[list[dict[str, Any]]]) -> str:
+    for (batch, warmup), s in zip(_SCHEDULES, seen[0], strict=True):
+        if not s["used"]:
+            reject("no schedule came back", expected="an object with step()", came=s["kind"])
+        wanted = [[lr * min(1, (i + 1) * batch / warmup) for lr in _RATES] for i in range(_UPDATES)]
+        factors = [used[0] / _RATES[0] for used in s["used"]]
+        for i, (used, right) in enumerate(zip(s["used"], wanted, strict=True)):
+            what = f"rates of update {i}, batch {batch}, {warmup} samples of warm-up"
+            compare(what, used, right, hint=_schedule_hint(factors, used, i, batch, warmup), tolerance=1e-9)
+    return "the same rate after the same samples, whatever the batch and the number of ranks."
+
+
+def _schedule_hint(factors: list[float], used: list[float], i: int, batch: int, warmup: int) -> str:
+    if not math.isclose(used[1], used[0] * _RATES[1] / _RATES[0], rel_tol=1e-6, abs_tol=1e-9):
+        return "each group of parameters has a rate of its own: multiply it"
+    if factors[0] == 0:
+        return "the first update sees samples too: should it be wasted?"
+    if math.isclose(factors[i], min(1, (i + 1) / warmup), rel_tol=1e-6):
+        return "that counts updates: how many samples does one see?"
+    if max(factors) > 1 + 1e-9:
+        return "after the warm-up the rate is the group's own lr"
+    return f"this update ends at sample {(i + 1) * batch}"
+
+
+_B, _UPDATES_SEEN, _D = 4, 3, 6
+_ONCE = "a gradient is averaged once; what else a rank has to say about an update is one number"
+
+
+def _gradients(rank: int) -> Tensor:
+    own = torch.randn(
+        _UPDATES_SEEN, _D, generator=torch.Generator().manual_seed(rank + 11), dtype=torch.float64
+    )
+    scale = torch.tensor([[0.5], [1.0], [1.5]], dtype=torch.float64)
+    return 2.0 * scale + own  # (updates, D)
+
+
+def see_noise_scale(noise_scale: Callable[..., Any]) -> dict[str, Any]:
+    gradients = _gradients(dist.get_rank())
+    with count_operations() as operations:
+        value = noise_scale(gradients, _B)
+    return {"value": value, "given": gradients, "operations": operations.sequence}
+
+
+def decide_noise_scale(seen: list[dict[str, Any]]) -> str:
+    world_size = len(seen)
+    stacked = torch.stack([_gradients(rank) for rank in range(world_size)])  # (W, updates, D)
+    small = stacked.square().sum(2).mean(0)  # (updates,)
+    large = stacked.mean(0).square().sum(1)  # (updates,)
+    B = _B * world_size
+    noise, signal = (small - large) / (1 / _B - 1 / B), (B * large - _B * small) / (B - _B)
+    right = (noise.mean() / signal.mean()).item()
+    mistakes = {
+        (noise / signal).mean().item(): "average over the updates first, and divide once",
+        (signal.mean() / noise.mean()).item(): "which of the two is divided by which?",
+        right / _B: "how many samples does one rank's gradient average?",
+        (noise.mean() / large.mean()).item(): "the averaged gradient still has noise, in its square too",
+        (noise.mean() / small.mean()).item(): "|G|² is not what a rank's own gradient has",
+        right * (world_size - 1) / world_size: "a spread around an average of few is too small: by how much?",
+    }
+    for rank, s in enumerate(seen):
+        came = s["value"][0] if isinstance(s["value"], list) and len(s["value"]) == 1 else s["value"]
+        number = came if isinstance(came, (int, float)) else math.nan
+        fits = (text for wrong, text in mistakes.items() if math.isclose(number, wrong, rel_tol=1e-6))
+        hint = next(fits, "what are the averages of |G_b|² and |G_B|², each over all updates and ranks?")
+        if rank and seen[0]["value"] != came:
+            hint = "rank 0 has another value: what do the ranks know of each other?"
+        compare("the noise scale", came, right, rank=rank, hint=hint)
+        left = "work on a copy: the optimizer still needs it"
+        compare("gradients after the call", s["given"], _gradients(rank), rank=rank, hint=left)
+        sizes = [size for _, size in s["operations"]]
+        at_most("collectives", len(sizes), 2, rank=rank, hint=_ONCE)
+        numbers = _UPDATES_SEEN * (_D + 1)
+        at_most("bytes given to collectives", sum(sizes), numbers * 8, rank=rank, hint=_ONCE)
+        for name, size in s["operations"]:
+            if "gather" in name and size > _UPDATES_SEEN * 8:
+                came_text = f"{size} bytes from each rank"
+                reject(
+                    f"the backend ran {name}", expected="averages only", came=came_text, rank=rank, hint=_ONCE
+                )
+    return "the noise of single samples, from gradients that were there anyway and one number more."
+
+
+EXERCISES = {
+    "07.1": Exercise(see_move, decide_move, world_sizes=(1,)),
+    "07.2": Exercise(see_schedule, decide_schedule, world_sizes=(1,)),
+    "07.3": Exercise(see_noise_scale, decide_noise_scale, world_sizes=(4, 2), timeout=8.0),
+}
