@@ -32,17 +32,17 @@ FAULTS = [
         claim="rule-claim",
     ),
     Fault(
-        name="labels_are_not_spoiled",
-        cell="noise-train",
-        find="draw((b,), generator, spoiled)",
-        replace="draw((b,), generator, 0.0)",
+        name="labels_are_spoiled_either_way",
+        cell="noise-run",
+        find="measure_noise(s, seed)",
+        replace="measure_noise(0.5, seed)",
         claim="noise-claim",
     ),
     Fault(
         name="no_rate_is_scaled",
         cell="grow-runs",
-        find="factor ** rules[rule]",
-        replace="factor**0",
+        find="f ** rules[rule]",
+        replace="f**0",
         claim="grow-claim",
     ),
     Fault(
@@ -69,8 +69,8 @@ FAULTS = [
     Fault(
         name="updates_do_not_depend_on_the_batch",
         cell="pay-predicted-law",
-        find="S_min * (1 + scale[spoiled] / B)",
-        replace="S_min * (1 + scale[spoiled] / 512)",
+        find="S_min * (1 + noise / B)",
+        replace="S_min * (1 + noise / 512)",
         claim="pay-claim",
     ),
     Fault(

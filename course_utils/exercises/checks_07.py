@@ -131,7 +131,7 @@ def _gradients(rank: int) -> Tensor:
         _UPDATES_SEEN, _D, generator=torch.Generator().manual_seed(rank + 11), dtype=torch.float64
     )
     scale = torch.tensor([[0.5], [1.0], [1.5]], dtype=torch.float64)
-    return 2.0 * scale + own  # (updates, D)
+    return 0.8 * scale + own  # (updates, D)
 
 
 def see_noise_scale(noise_scale: Callable[..., Any]) -> dict[str, Any]:
@@ -146,25 +146,18 @@ def decide_noise_scale(seen: list[dict[str, Any]]) -> str:
     stacked = torch.stack([_gradients(rank) for rank in range(world_size)])  # (W, updates, D)
     small = stacked.square().sum(2).mean(0)  # (updates,)
     large = stacked.mean(0).square().sum(1)  # (updates,)
-    B = _B * world_size
-    noise, signal = (small - large) / (1 / _B - 1 / B), (B * large - _B * small) / (B - _B)
-    right = (noise.mean() / signal.mean()).item()
-    mistakes = {
-        (noise / signal).mean().item(): "average over the updates first, and divide once",
-        (signal.mean() / noise.mean()).item(): "which of the two is divided by which?",
-        right / _B: "how many samples does one rank's gradient average?",
-        (noise.mean() / large.mean()).item(): "the averaged gradient still has noise, in its square too",
-        (noise.mean() / small.mean()).item(): "|G|² is not what a rank's own gradient has",
-        right * (world_size - 1) / world_size: "a spread around an average of few is too small: by how much?",
-    }
+    right = _estimate(small, large, world_size)
+    mistakes = _mistakes(small, large, world_size)
+    values = [_number(s["value"]) for s in seen]
+    alike = all(math.isclose(value, values[0], rel_tol=1e-6) for value in values)
     for rank, s in enumerate(seen):
-        came = s["value"][0] if isinstance(s["value"], list) and len(s["value"]) == 1 else s["value"]
-        number = came if isinstance(came, (int, float)) else math.nan
-        fits = (text for wrong, text in mistakes.items() if math.isclose(number, wrong, rel_tol=1e-6))
+        fits = (text for wrong, text in mistakes if math.isclose(values[rank], wrong, rel_tol=1e-6))
         hint = next(fits, "what are the averages of |G_b|² and |G_B|², each over all updates and ranks?")
-        if rank and seen[0]["value"] != came:
-            hint = "rank 0 has another value: what do the ranks know of each other?"
-        compare("the noise scale", came, right, rank=rank, hint=hint)
+        if not alike:
+            hint = "rank 0 has another value than others: what does each rank know of them?"
+        value = s["value"] if math.isnan(values[rank]) else values[rank]
+        compare("the noise scale", value, right, rank=rank, hint=hint)
+    for rank, s in enumerate(seen):
         left = "work on a copy: the optimizer still needs it"
         compare("gradients after the call", s["given"], _gradients(rank), rank=rank, hint=left)
         sizes = [size for _, size in s["operations"]]
@@ -173,11 +166,45 @@ def decide_noise_scale(seen: list[dict[str, Any]]) -> str:
         at_most("bytes given to collectives", sum(sizes), numbers * 8, rank=rank, hint=_ONCE)
         for name, size in s["operations"]:
             if "gather" in name and size > _UPDATES_SEEN * 8:
-                came_text = f"{size} bytes from each rank"
-                reject(
-                    f"the backend ran {name}", expected="averages only", came=came_text, rank=rank, hint=_ONCE
-                )
+                came = f"{size} bytes from each rank"
+                reject(f"the backend ran {name}", expected="averages only", came=came, rank=rank, hint=_ONCE)
     return "the noise of single samples, from gradients that were there anyway and one number more."
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+
+
+def _estimate(small: Tensor, large: Tensor, world_size: int, b: float = _B) -> float:
+    """S / |G|² from |G_b|² and |G_B|², each averaged over the updates first."""
+    noise, signal = _parts(small, large, world_size, b)
+    return (noise.mean() / signal.mean()).item()
+
+
+def _parts(small: Tensor, large: Tensor, world_size: int, b: float = _B) -> tuple[Tensor, Tensor]:
+    B = b * world_size
+    return (small - large) / (1 / b - 1 / B), (B * large - b * small) / (B - b)
+
+
+def _mistakes(small: Tensor, large: Tensor, world_size: int) -> list[tuple[float, str]]:
+    """Values that wrong ways lead to, and a hint for each."""
+    noise, signal = _parts(small, large, world_size)
+    right = (noise.mean() / signal.mean()).item()
+    summed = _estimate(small * world_size, large * world_size**2, world_size)
+    return [
+        ((noise / signal).mean().item(), "average over the updates first, and divide once"),
+        (1 / right, "which of the two is divided by which?"),
+        (right / _B, "how many samples does one rank's gradient average?"),
+        (right / (_B * world_size), "the noise of one sample, and not that of the whole batch"),
+        ((noise.mean() / large.mean()).item(), "the averaged gradient still has noise, in its square too"),
+        ((noise.mean() / small.mean()).item(), "a rank's own gradient is noise for the most part"),
+        (right * (world_size - 1) / world_size, "a spread around the mean of few is too small: by how much?"),
+        (_estimate(small, large * world_size**2, world_size), "|G_B|² is of an average, not of a sum"),
+        (summed, "all_reduce adds: what should be averages?"),
+        (_estimate(small, large, 4), "how many ranks are there?"),
+    ]
 
 
 EXERCISES = {
