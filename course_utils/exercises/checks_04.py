@@ -1,13 +1,13 @@
 """Checks of chapter 04: collectives built from others and from messages."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from course_utils.exercises.judging import Exercise, at_most, compare, compare_ranks, forbid, reject
+from course_utils.exercises.messages import Message, logged_messages
 from course_utils.measure import count_operations
 
 _SHAPE = (3, 2)
@@ -70,29 +70,7 @@ def _only_messages(operations: dict[str, int], itself: str, rank: int) -> None:
             reject("a collective was called", expected="messages alone", came=came, rank=rank, hint=hint)
 
 
-@contextmanager
-def _logged_messages() -> Iterator[list[str]]:
-    """What this rank sends and receives, in order: "send 3", "recv"; whatever function asked for it."""
-    group, log = dist.ProcessGroup, []
-    real = {name: getattr(group, name) for name in ("send", "recv", "recv_anysource")}
-
-    def logging(name: str) -> Callable[..., Any]:
-        def call(self: Any, tensors: Any, *where: int) -> Any:
-            log.append(f"send {where[0]}" if name == "send" else "recv")
-            return real[name](self, tensors, *where)
-
-        return call
-
-    for name in real:
-        setattr(group, name, logging(name))
-    try:
-        yield log
-    finally:
-        for name, function in real.items():
-            setattr(group, name, function)
-
-
-def _rounds(logs: Sequence[Sequence[str]]) -> int:
+def _rounds(logs: Sequence[Sequence[Message]]) -> int:
     """Rounds until the last message has arrived, where a rank sends one message a round and passes on what it
     got in the round after; 0 if the logs can't be put in an order."""
     clock, arrivals, left = [0] * len(logs), [[] for _ in logs], [list(log) for log in logs]
@@ -100,14 +78,14 @@ def _rounds(logs: Sequence[Sequence[str]]) -> int:
     while moved:
         moved = False
         for rank, events in enumerate(left):
-            while events and (events[0] != "recv" or arrivals[rank]):
-                event = events.pop(0)
+            while events and (events[0].kind == "send" or arrivals[rank]):
+                message = events.pop(0)
                 moved = True
-                if event == "recv":
+                if message.kind == "recv":
                     clock[rank] = max(clock[rank], arrivals[rank].pop(0))
                 else:
                     clock[rank] += 1
-                    arrivals[int(event.split()[1])].append(clock[rank])
+                    arrivals[message.peer].append(clock[rank])
     return 0 if any(left) else max(clock)
 
 
@@ -117,7 +95,7 @@ def see_tree_broadcast(tree_broadcast: Callable[..., Any]) -> dict[str, Any]:
     for src in (0, world_size - 3):
         x = _random(rank, *_SHAPE)
         dist.barrier()
-        with _logged_messages() as log, count_operations() as operations:
+        with logged_messages() as log, count_operations() as operations:
             tree_broadcast(x, src)
         runs[src] = {"x": x, "log": log, "operations": operations}
     return runs
@@ -126,7 +104,7 @@ def see_tree_broadcast(tree_broadcast: Callable[..., Any]) -> dict[str, Any]:
 def _tree_hint(rank: int, src: int, world_size: int, run: dict[str, Any]) -> str:
     """What a rank's x and its messages tell about the mistake."""
     unchanged = run["x"] == _random(rank, *_SHAPE).tolist()
-    if unchanged and "recv" in run["log"]:
+    if unchanged and any(kind == "recv" for kind, *_ in run["log"]):
         return "a message came, and x is as it was: receive into x itself"
     if unchanged and src == 0:
         return f"no message came to this rank: how many rounds do {world_size} ranks need?"
@@ -143,9 +121,9 @@ def decide_tree_broadcast(seen: list[dict[str, Any]]) -> str:
             hint = _tree_hint(rank, int(src), world_size, run)
             what = f"x with {world_size} ranks and src={src}"
             compare(what, run["x"], _random(int(src), *_SHAPE), rank=rank, hint=hint)
-        logs = [run["log"] for run in runs]
+        logs = [[Message(*message) for message in run["log"]] for run in runs]
         once = "a rank that has the tensor needs it no second time"
-        messages = sum(event != "recv" for log in logs for event in log)
+        messages = sum(message.kind == "send" for log in logs for message in log)
         at_most(f"messages with src={src}", messages, world_size - 1, hint=once)
         rounds = _rounds(logs)
         at_most(
