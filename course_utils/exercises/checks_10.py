@@ -171,6 +171,7 @@ def _decide_one_number(operations: list[Any], rank: int) -> None:
 
 _LENGTHS = (10, 16, 3)  # by case; 3 leaves a rank of 4 without elements
 _STEPS, _LARGE = 3, 60_001
+_SUMMED = "that is the step for the sum of the gradients; where gradients are tiny, Adam shows it"
 
 
 def _adam_inputs(rank: int, case: int, step: int) -> Tensor:
@@ -219,13 +220,11 @@ def _serial_adam(world_size: int, case: int, factor: float = 1.0) -> Tensor:
 def decide_adam(seen: list[dict[str, Any]]) -> str:
     world_size = len(seen)
     for case, n in enumerate(_LENGTHS):
-        wanted = _serial_adam(world_size, case)
+        wanted, summed = (_serial_adam(world_size, case, factor) for factor in (1, world_size))
         for rank, s in enumerate(seen):
             hint = _adam_hint(s["flats"][case], seen[0]["flats"][case], wanted, rank, world_size)
-            if case == 1 and _close(s["flats"][case], _serial_adam(world_size, case, world_size)):
-                hint = (
-                    "that is the step for the sum of the gradients; where gradients are tiny, Adam shows it"
-                )
+            if case == 1 and all(_right(s["flats"][case], summed)):
+                hint = _SUMMED
             what = f"{n} parameters after {_STEPS} steps"
             compare(what, s["flats"][case], wanted, rank=rank, hint=hint, tolerance=1e-7)
         limit = 2 * -(-n // world_size) + 2
@@ -248,15 +247,17 @@ def decide_adam(seen: list[dict[str, Any]]) -> str:
     return "the serial parameters, a rank's part of the states, and not a byte more than an all-reduce sends."
 
 
-def _close(came: Any, wanted: Tensor) -> bool:
-    same_form = isinstance(came, list) and len(came) == len(wanted)
-    return same_form and all(abs(c - w) <= 1e-7 for c, w in zip(came, wanted.tolist(), strict=True))
+def _right(came: Any, wanted: Tensor) -> list[bool]:
+    """Which elements are right; [False] where ``came`` has another form."""
+    if not isinstance(came, list) or len(came) != len(wanted):
+        return [False]
+    return [abs(c - w) <= 1e-7 for c, w in zip(came, wanted.tolist(), strict=True)]
 
 
 def _adam_hint(came: Any, first: Any, wanted: Tensor, rank: int, world_size: int) -> str:
     if not isinstance(came, list) or len(came) != len(wanted):
         return "flat keeps its length: the padding is for the collectives only"
-    right = [abs(c - w) <= 1e-7 for c, w in zip(came, wanted.tolist(), strict=True)]
+    right = _right(came, wanted)
     shard, even = -(-len(wanted) // world_size), len(wanted) // world_size * world_size
     if 0 < even < len(wanted) and all(right[:even]):
         return "all but the last elements are right: which rank updates the remainder?"
