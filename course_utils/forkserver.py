@@ -31,10 +31,10 @@ EVENT = struct.Struct(
 
 
 class _Job:
-    """One launch: its channel to the notebook, its folder, and its ranks that live."""
+    """One launch: its channel to the notebook, and its ranks that live."""
 
-    def __init__(self, channel: socket.socket, folder: str) -> None:
-        self.channel, self.folder = channel, folder
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
         self.ranks: dict[int, int] = {}  # pid → rank
         self.ending = False
 
@@ -83,6 +83,7 @@ def serve(descriptor: int) -> NoReturn:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     jobs: dict[int, _Job] = {}
+    folders: set[str] = set()  # of jobs that are over, too: a notebook that was killed did not remove them
     notebook.sendall(b"R")
 
     while True:
@@ -91,11 +92,14 @@ def serve(descriptor: int) -> NoReturn:
         )
         if wake_read in readable:
             os.read(wake_read, 4096)
-        if notebook in readable and not _accept(notebook, jobs):
-            for job in jobs.values():
-                for pid in job.ranks:
-                    kill_group(pid)
-                shutil.rmtree(job.folder, ignore_errors=True)
+        if notebook in readable and not _accept(notebook, jobs, folders):
+            ranks = [pid for job in jobs.values() for pid in job.ranks]
+            for pid in ranks:
+                kill_group(pid)
+            for pid in ranks:  # a rank that still writes would fill its folder again
+                os.waitpid(pid, 0)
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
             os._exit(0)
         for job in list(jobs.values()):
             if job.channel in readable and not _fork_rank(
@@ -107,7 +111,7 @@ def serve(descriptor: int) -> NoReturn:
         _reap(jobs)
 
 
-def _accept(notebook: socket.socket, jobs: dict[int, _Job]) -> bool:
+def _accept(notebook: socket.socket, jobs: dict[int, _Job], folders: set[str]) -> bool:
     """Takes a word from the notebook: a new job, or a module to import; False when the notebook is gone."""
     try:
         content, descriptors, _, _ = socket.recv_fds(notebook, 1, 1)
@@ -126,7 +130,9 @@ def _accept(notebook: socket.socket, jobs: dict[int, _Job]) -> bool:
     except (EOFError, OSError):
         channel.close()
     else:
-        jobs[channel.fileno()] = _Job(channel, folder)
+        jobs[channel.fileno()] = _Job(channel)
+        folders.difference_update([known for known in folders if not os.path.exists(known)])
+        folders.add(folder)
     return True
 
 

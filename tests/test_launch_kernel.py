@@ -3,11 +3,16 @@
 import contextlib
 import os
 import signal
+import socket
+import subprocess
 import time
 
 import psutil
 import pytest
 from kernels import Kernel, time_limit, wait_for  # noqa: F401  # time_limit: a fixture that every test here uses
+
+from course_utils import forkserver
+from course_utils.processes import rank_sys_path
 
 HANGS = """
     def body():
@@ -134,6 +139,34 @@ def test_a_kernel_that_ends_takes_everything_with_it(folder, way):
         with contextlib.suppress(Exception):
             kernel.client.stop_channels()
         kernel.manager.shutdown_kernel(now=True)
+
+
+def test_the_server_of_a_killed_notebook_removes_the_folder_of_a_job_that_ended_first(tmp_path):
+    """The sockets of a killed process close one after the other: the job's may be the first."""
+    folder = tmp_path / "launch-job"
+    folder.mkdir()
+    ours, theirs = socket.socketpair()
+    boot = forkserver.boot(
+        f"from course_utils.forkserver import serve; serve({theirs.fileno()})", rank_sys_path()
+    )
+    with theirs:
+        server = subprocess.Popen(boot, pass_fds=[theirs.fileno()])
+    try:
+        assert ours.recv(1) == b"R"
+        job, channel = socket.socketpair()
+        with channel:
+            socket.send_fds(ours, [b"J"], [channel.fileno()])
+        name = os.fsencode(folder)
+        job.sendall(forkserver.PATH.pack(len(name)) + name)
+        job.close()
+        time.sleep(0.5)  # the server has seen the job's end, not the notebook's
+        assert folder.exists()
+        ours.close()
+        server.wait(5)
+        assert not folder.exists()
+    finally:
+        server.kill()
+        server.wait()
 
 
 def alive(pid: int) -> bool:
