@@ -41,8 +41,8 @@ FAULTS = [
     Fault(
         name="no_rate_is_scaled",
         cell="grow-runs",
-        find="f ** rules[rule]",
-        replace="f**0",
+        find="factor**power",
+        replace="1",
         claim="grow-claim",
     ),
     Fault(
@@ -50,14 +50,14 @@ FAULTS = [
         cell="noise-squares",
         find="(1 / b - 1 / B)",
         replace="(1 - b / B)",
-        claim="noise-known",
+        claim="noise-known-claim",
     ),
     Fault(
         name="every_rank_draws_the_same_noise",
         cell="noise-known",
         find="manual_seed(dist.get_rank())",
         replace="manual_seed(0)",
-        claim="noise-known",
+        claim="noise-known-claim",
     ),
     Fault(
         name="warm_up_is_over_at_once",
@@ -76,8 +76,8 @@ FAULTS = [
     Fault(
         name="every_batch_has_128_samples",
         cell="pay-count",
-        find="(len(rate), batch)",
-        replace="(len(rate), 128)",
+        find="(len(rates), batch)",
+        replace="(len(rates), 128)",
         claim="pay-claim",
     ),
     Fault(

@@ -19,6 +19,7 @@ _RUNS = (
     ((1_000, 3, 8, 4, 0.25, 101), 16),
     ((1_000, 3, 8, 4, 0.25, 101), 4),
     ((777, 2, 10, 3, 0.5, 7), 1),
+    ((100, 1, 8, 1, 0.1, 10), 4),  # a warm-up that keeps its share of the updates would be longer here
 )
 
 
@@ -54,7 +55,7 @@ def decide_move(seen: list[list[dict[str, Any]]]) -> str:
             ),
             "updates": (
                 run["epochs"] * math.ceil(run["samples"] / batch),
-                "each epoch ends with its own batch, which may be smaller than the others",
+                _updates_hint(run, moved.get("updates"), batch),
             ),
         }
         missing = [name for name in wanted if name not in moved]
@@ -77,8 +78,25 @@ def _rate_hint(run: dict[str, Any], came: Any, world_size: int, growth: float) -
     return "the rate is multiplied by what the batch grew by"
 
 
+def _updates_hint(run: dict[str, Any], came: Any, batch: int) -> str:
+    if came == math.ceil(run["samples"] / batch):
+        return "that is one epoch"
+    return "each epoch ends with its own batch, which may be smaller than the others"
+
+
 _SCHEDULES = ((50, 1000), (200, 1000), (128, 1000), (2000, 1000))  # global_batch, warmup_samples
 _RATES, _UPDATES = (0.1, 0.4), 25
+_RANKS = 2
+
+
+def _shares(batch: int, warmup: int) -> list[float]:
+    """Of the rate, one an update."""
+    return [min(1, (i + 1) * batch / warmup) for i in range(_UPDATES)]
+
+
+def _in_proportion(came: list[float], expected: list[float]) -> bool:
+    pairs = zip(came, expected, strict=True)
+    return all(math.isclose(c * expected[0], e * came[0], rel_tol=1e-6) for c, e in pairs)
 
 
 def see_schedule(warmup_schedule: Callable[..., Any]) -> list[dict[str, Any]]:
@@ -102,7 +120,7 @@ def decide_schedule(seen: list[list[dict[str, Any]]]) -> str:
     for (batch, warmup), s in zip(_SCHEDULES, seen[0], strict=True):
         if not s["used"]:
             reject("no schedule came back", expected="an object with step()", came=s["kind"])
-        wanted = [[lr * min(1, (i + 1) * batch / warmup) for lr in _RATES] for i in range(_UPDATES)]
+        wanted = [[lr * share for lr in _RATES] for share in _shares(batch, warmup)]
         factors = [used[0] / _RATES[0] for used in s["used"]]
         for i, (used, right) in enumerate(zip(s["used"], wanted, strict=True)):
             what = f"rates of update {i}, batch {batch}, {warmup} samples of warm-up"
@@ -117,6 +135,10 @@ def _schedule_hint(factors: list[float], used: list[float], i: int, batch: int, 
         return "the first update sees samples too: should it be wasted?"
     if math.isclose(factors[i], min(1, (i + 1) / warmup), rel_tol=1e-6):
         return "that counts updates: how many samples does one see?"
+    if _in_proportion(factors, _shares(batch, warmup)):
+        return "the share is right, but a share of what? A schedule starts from each group's own lr"
+    if _in_proportion(factors, _shares(batch * _RANKS, warmup)):
+        return "global_batch has the samples of all ranks already"
     if max(factors) > 1 + 1e-9:
         return "after the warm-up the rate is the group's own lr"
     return f"this update ends at sample {(i + 1) * batch}"
@@ -147,7 +169,7 @@ def decide_noise_scale(seen: list[dict[str, Any]]) -> str:
     small = stacked.square().sum(2).mean(0)  # (updates,)
     large = stacked.mean(0).square().sum(1)  # (updates,)
     right = _estimate(small, large, world_size)
-    mistakes = _mistakes(small, large, world_size)
+    mistakes = _mistakes(stacked)
     values = [_number(s["value"]) for s in seen]
     alike = all(math.isclose(value, values[0], rel_tol=1e-6) for value in values)
     for rank, s in enumerate(seen):
@@ -188,11 +210,18 @@ def _parts(small: Tensor, large: Tensor, world_size: int, b: float = _B) -> tupl
     return (small - large) / (1 / b - 1 / B), (B * large - b * small) / (B - b)
 
 
-def _mistakes(small: Tensor, large: Tensor, world_size: int) -> list[tuple[float, str]]:
-    """Values that wrong ways lead to, and a hint for each."""
+def _mistakes(stacked: Tensor) -> list[tuple[float, str]]:
+    """Values that wrong ways lead to, and a hint for each; stacked: (W, updates, D)."""
+    world_size = len(stacked)
+    small, large = stacked.square().sum(2).mean(0), stacked.mean(0).square().sum(1)  # (updates,)
     noise, signal = _parts(small, large, world_size)
     right = (noise.mean() / signal.mean()).item()
     summed = _estimate(small * world_size, large * world_size**2, world_size)
+    over_updates = stacked.mean((0, 1)).square().sum()
+    lengths, root = stacked.norm(dim=2).mean(0), large.sqrt()
+    squares_first = "an update has a gradient of its own: square it before you average over the updates"
+    no_square = "the equation is of squared lengths: where are the squares taken?"
+    four = "how many ranks are there?"
     return [
         ((noise / signal).mean().item(), "average over the updates first, and divide once"),
         (1 / right, "which of the two is divided by which?"),
@@ -203,12 +232,18 @@ def _mistakes(small: Tensor, large: Tensor, world_size: int) -> list[tuple[float
         (right * (world_size - 1) / world_size, "a spread around the mean of few is too small: by how much?"),
         (_estimate(small, large * world_size**2, world_size), "|G_B|² is of an average, not of a sum"),
         (summed, "all_reduce adds: what should be averages?"),
-        (_estimate(small, large, 4), "how many ranks are there?"),
+        (_estimate(small, over_updates, world_size), squares_first),
+        (_estimate(stacked.mean(1).square().sum(1), over_updates, world_size), squares_first),
+        (_estimate(small.sqrt(), root, world_size), no_square),
+        (_estimate(lengths, root, world_size), no_square),
+        (_estimate(lengths.square(), large, world_size), no_square),
+        (_estimate(small, large, 4), four),
+        (_estimate(small * world_size / 4, large * (world_size / 4) ** 2, 4), four),
     ]
 
 
 EXERCISES = {
     "07.1": Exercise(see_move, decide_move, world_sizes=(1,)),
-    "07.2": Exercise(see_schedule, decide_schedule, world_sizes=(1,)),
+    "07.2": Exercise(see_schedule, decide_schedule, world_sizes=(_RANKS,)),
     "07.3": Exercise(see_noise_scale, decide_noise_scale, world_sizes=(4, 2), timeout=8.0),
 }

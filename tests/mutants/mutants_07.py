@@ -77,6 +77,33 @@ def lets_the_accumulation_become_0(run: dict[str, Any], world_size: int) -> dict
     return _moved(run, world_size) | {"accumulate": accumulate}
 
 
+def keeps_the_share_of_the_run(run: dict[str, Any], world_size: int) -> dict[str, Any]:
+    moved = _moved(run, world_size)
+    share = run["warmup_updates"] / _moved(run, 1)["updates"]
+    return moved | {"warmup_updates": math.ceil(share * moved["updates"])}
+
+
+def leaves_the_warmup_broken(run: dict[str, Any], world_size: int) -> dict[str, Any]:
+    moved = _moved(run, world_size)
+    before = run["local_batch"] * run["accumulate"]
+    return moved | {"warmup_updates": run["warmup_updates"] * before / moved["global_batch"]}
+
+
+def forgets_that_the_run_accumulated(run: dict[str, Any], world_size: int) -> dict[str, Any]:
+    moved = _moved(run, world_size)
+    growth = moved["global_batch"] / run["local_batch"]
+    warmup = math.ceil(run["warmup_updates"] / growth)
+    return moved | {"rate": run["rate"] * growth, "warmup_updates": warmup}
+
+
+def leaves_accumulation_out_of_the_batch(run: dict[str, Any], world_size: int) -> dict[str, Any]:
+    return _moved(run, world_size) | {"global_batch": run["local_batch"] * world_size}
+
+
+def returns_the_settings_as_a_tuple(run: dict[str, Any], world_size: int) -> Any:
+    return tuple(_moved(run, world_size).values())
+
+
 def changes_the_run_it_was_given(run: dict[str, Any], world_size: int) -> dict[str, Any]:
     run.update(_moved(run, world_size))
     return run
@@ -135,6 +162,59 @@ def sets_the_rate_to_the_share(
     for group in optimizer.param_groups:
         group["lr"] = 1.0
     return LambdaLR(optimizer, lambda update: min(1.0, (update + 1) * global_batch / warmup_samples))
+
+
+def counts_the_ranks_twice(
+    optimizer: torch.optim.Optimizer, global_batch: int, warmup_samples: int
+) -> LRScheduler:
+    seen = global_batch * dist.get_world_size()
+    return LambdaLR(optimizer, lambda update: min(1.0, (update + 1) * seen / warmup_samples))
+
+
+def multiplies_by_the_rate_twice(
+    optimizer: torch.optim.Optimizer, global_batch: int, warmup_samples: int
+) -> LRScheduler:
+    factors = [
+        lambda update, lr=group["lr"]: lr * min(1.0, (update + 1) * global_batch / warmup_samples)
+        for group in optimizer.param_groups
+    ]
+    return LambdaLR(optimizer, factors)
+
+
+def counts_its_own_calls(
+    optimizer: torch.optim.Optimizer, global_batch: int, warmup_samples: int
+) -> LRScheduler:
+    """LambdaLR calls it once for each group."""
+    seen = 0
+
+    def share(update: int) -> float:
+        nonlocal seen
+        seen += global_batch
+        return min(1.0, seen / warmup_samples)
+
+    return LambdaLR(optimizer, share)
+
+
+def warms_the_first_group_only(
+    optimizer: torch.optim.Optimizer, global_batch: int, warmup_samples: int
+) -> LRScheduler:
+    def share(update: int) -> float:
+        return min(1.0, (update + 1) * global_batch / warmup_samples)
+
+    return LambdaLR(optimizer, [share] + [lambda update: 1.0] * (len(optimizer.param_groups) - 1))
+
+
+def rounds_the_share_down(
+    optimizer: torch.optim.Optimizer, global_batch: int, warmup_samples: int
+) -> LRScheduler:
+    return LambdaLR(optimizer, lambda update: min(1.0, (update + 1) * global_batch // warmup_samples))
+
+
+def stays_small_and_jumps(
+    optimizer: torch.optim.Optimizer, global_batch: int, warmup_samples: int
+) -> LRScheduler:
+    small = global_batch / warmup_samples
+    return LambdaLR(optimizer, lambda update: 1.0 if (update + 1) * small >= 1 else small)
 
 
 # 07.3: noise_scale(gradients, local_batch)
@@ -235,6 +315,49 @@ def answers_on_rank_0_alone(gradients: torch.Tensor, local_batch: int) -> float:
     return (noise.mean() / signal.mean()).item()
 
 
+def squares_the_mean_of_the_updates(gradients: torch.Tensor, local_batch: int) -> float:
+    small, _ = _squares(gradients)
+    _, large = _squares(gradients.mean(0, keepdim=True))
+    noise, signal = _estimates(small.mean(), large.mean(), local_batch, local_batch * dist.get_world_size())
+    return (noise / signal).item()
+
+
+def averages_lengths_and_squares_them(gradients: torch.Tensor, local_batch: int) -> float:
+    length, mean = gradients.norm(dim=1), gradients.clone()
+    dist.all_reduce(length, op=dist.ReduceOp.AVG)
+    dist.all_reduce(mean, op=dist.ReduceOp.AVG)
+    small, large = length.square().mean(), mean.square().sum(1).mean()
+    noise, signal = _estimates(small, large, local_batch, local_batch * dist.get_world_size())
+    return (noise / signal).item()
+
+
+def takes_the_spread_over_updates_for_noise(gradients: torch.Tensor, local_batch: int) -> float:
+    mean, noise = gradients.mean(0), gradients.var(0).sum() * local_batch
+    dist.all_reduce(mean, op=dist.ReduceOp.AVG)
+    dist.all_reduce(noise, op=dist.ReduceOp.AVG)
+    return (noise / mean.square().sum()).item()
+
+
+def divides_by_four_ranks(gradients: torch.Tensor, local_batch: int) -> float:
+    small, total = gradients.square().sum(1), gradients.clone()
+    dist.all_reduce(small)
+    dist.all_reduce(total)
+    small, large = small.mean() / 4, (total / 4).square().sum(1).mean()
+    noise, signal = _estimates(small, large, local_batch, 4 * local_batch)
+    return (noise / signal).item()
+
+
+def averages_on_rank_0_alone(gradients: torch.Tensor, local_batch: int) -> float:
+    small, mean = gradients.square().sum(1), gradients.clone()
+    if dist.get_rank() == 0:
+        dist.all_reduce(small, op=dist.ReduceOp.AVG)
+        dist.all_reduce(mean, op=dist.ReduceOp.AVG)
+    noise, signal = _estimates(
+        small.mean(), mean.square().sum(1).mean(), local_batch, local_batch * dist.get_world_size()
+    )
+    return (noise / signal).item()
+
+
 def assumes_four_ranks(gradients: torch.Tensor, local_batch: int) -> float:
     noise, signal = _estimates(*_squares(gradients), local_batch, 4 * local_batch)
     return (noise.mean() / signal.mean()).item()
@@ -252,6 +375,11 @@ MUTANTS = {
         counts_one_long_epoch,
         counts_the_updates_of_an_epoch,
         lets_the_accumulation_become_0,
+        keeps_the_share_of_the_run,
+        leaves_the_warmup_broken,
+        forgets_that_the_run_accumulated,
+        leaves_accumulation_out_of_the_batch,
+        returns_the_settings_as_a_tuple,
         changes_the_run_it_was_given,
     ],
     "07.2": [
@@ -264,6 +392,12 @@ MUTANTS = {
         uses_linear_lr,
         returns_the_function_alone,
         sets_the_rate_to_the_share,
+        counts_the_ranks_twice,
+        multiplies_by_the_rate_twice,
+        counts_its_own_calls,
+        warms_the_first_group_only,
+        rounds_the_share_down,
+        stays_small_and_jumps,
     ],
     "07.3": [
         divides_before_it_averages,
@@ -277,6 +411,11 @@ MUTANTS = {
         gathers_all_gradients,
         changes_the_gradients,
         answers_on_rank_0_alone,
+        squares_the_mean_of_the_updates,
+        averages_lengths_and_squares_them,
+        takes_the_spread_over_updates_for_noise,
+        divides_by_four_ranks,
+        averages_on_rank_0_alone,
         assumes_four_ranks,
     ],
 }
@@ -289,18 +428,43 @@ FITS = {
     "rounds_the_warmup_down": "rounded up",
     "keeps_the_accumulation": "take the place of accumulation",
     "drops_the_last_batch_of_an_epoch": "each epoch ends with its own batch",
+    "counts_one_long_epoch": "each epoch ends with its own batch",
+    "counts_the_updates_of_an_epoch": "that is one epoch",
     "lets_the_accumulation_become_0": "one is the least",
+    "keeps_the_share_of_the_run": "see as many samples",
+    "leaves_the_warmup_broken": "rounded up",
+    "forgets_that_the_run_accumulated": "did the batch grow",
+    "leaves_accumulation_out_of_the_batch": "local batch, ranks and accumulation",
+    "returns_the_settings_as_a_tuple": "not a dictionary",
     "changes_the_run_it_was_given": "new dictionary",
     "counts_updates_and_not_samples": "how many samples does one see",
     "begins_at_zero": "the first update sees samples",
     "goes_on_growing": "after the warm-up",
     "rounds_the_updates_up": "ends at sample",
     "one_rate_for_all_groups": "a rate of its own",
+    "jumps_at_the_end": "should it be wasted",
+    "uses_linear_lr": "ends at sample",
+    "sets_the_rate_to_the_share": "a rate of its own",
+    "counts_the_ranks_twice": "all ranks already",
+    "multiplies_by_the_rate_twice": "a rate of its own",
+    "counts_its_own_calls": "a rate of its own",
+    "warms_the_first_group_only": "a rate of its own",
+    "rounds_the_share_down": "should it be wasted",
+    "stays_small_and_jumps": "ends at sample",
     "returns_the_function_alone": "no schedule came back",
     "divides_before_it_averages": "divide once",
     "takes_the_large_norm_for_the_signal": "still has noise",
     "returns_the_ratio_upside_down": "divided by which",
     "forgets_the_local_batch": "how many samples",
+    "uses_the_norm_of_this_rank": "rank 0 has another value",
+    "forgets_to_square_the_norms": "where are the squares taken",
+    "sums_instead_of_averaging": "of an average, not of a sum",
+    "squares_the_mean_of_the_updates": "square it before you average",
+    "averages_lengths_and_squares_them": "where are the squares taken",
+    "takes_the_spread_over_updates_for_noise": "over all updates and ranks",
+    "divides_by_four_ranks": "how many ranks are there",
+    "averages_on_rank_0_alone": "rank 0 has another value|had not finished|failed first",
+    "assumes_four_ranks": "how many ranks are there",
     "one_collective_an_update": "too many collectives",
     "gathers_all_gradients": "all_gather",
     "changes_the_gradients": "work on a copy",
