@@ -125,8 +125,6 @@ def _chain_hint(came: Any, case: tuple[int, int, int]) -> str:
         return f"a plain step holds {n * layer} bytes: is the peak of k = {came} lower?"
     if came == 0:
         return f"a plain step holds {n * layer} bytes; try some k"
-    if _peak(*case, came) == _peak(*case, wanted):
-        return f"k = {came} has that peak as well; the smallest such k was asked for"
     if one != layer and came in (round(sqrt(n)), int(sqrt(n)), ceil(sqrt(n))):
         return "the square root of L is for layers that save as much as their input"
     if came == min(ks, key=lambda k: ceil(n / k) * one + k * layer):
@@ -138,8 +136,10 @@ def _chain_hint(came: Any, case: tuple[int, int, int]) -> str:
 
 def decide_best_k(seen: list[Any]) -> str:
     for came, case in zip(seen[0], _CHAINS, strict=True):
-        what = "{} layers, input {}, layer {} bytes".format(*case)
-        compare(what, came, _best(*case), hint=_chain_hint(came, case))
+        what, wanted = "the best k for {} layers, input {}, layer {} bytes".format(*case), _best(*case)
+        possible = wanted and type(came) is int and 1 <= came <= case[0]
+        if not possible or _peak(*case, came) > _peak(*case, wanted):  # several k may share the lowest
+            compare(what, came, wanted, hint=_chain_hint(came, case))
     return "the lowest peak for any depth and layer, and 0 where checkpoints only add to it."
 
 
@@ -181,9 +181,10 @@ def _step(wrap: Callable[..., Any], dropout: float) -> dict[str, Any]:
     forward_calls = [segment.calls for segment in segments]
     torch.rand(3)  # between forward and backward somebody draws
     y.square().sum().backward()
-    gradients = {"input": x.grad} | {name: p.grad for name, p in segments.named_parameters()}
+    leaves = {"input": x} | dict(segments.named_parameters())
+    gradients = {name: None if leaf.grad is None else leaf.grad.flatten() for name, leaf in leaves.items()}
     return {
-        "output": y,
+        "output": y.flatten(),
         "alive": alive,
         "forward_calls": forward_calls,
         "calls": [segment.calls for segment in segments],

@@ -17,7 +17,7 @@ def layer_bytes(b: int, s: int, h: int, a: int, kv: int, f: int, width: int, rec
 
 
 def best_k(n_layers: int, input_bytes: int, layer_bytes: int) -> int:
-    """The smallest k with the lowest peak, or 0 where no k is below the plain step.
+    """A k with the lowest peak, or 0 where no k is below the plain step.
 
     input_bytes: a segment's input. layer_bytes: what a layer saves beside it.
     """
