@@ -12,7 +12,7 @@ FAULTS = [
     ),
     Fault(
         name="dropout_keeps_its_mask_in_the_format_of_the_activations",
-        cell="formula-attention",
+        cell="formula-drop",
         find="torch.native_dropout(x, 0.1, True)[0]",
         replace="nn.functional.dropout(x, 0.1)",
         claim="formula-claim",
@@ -40,7 +40,7 @@ FAULTS = [
     ),
     Fault(
         name="each_layer_saves_a_second_tensor",
-        cell="root-chain",
+        cell="root-layer",
         find=".tanh()",
         replace=".tanh().exp()",
         claim="root-claim",
@@ -54,7 +54,7 @@ FAULTS = [
     ),
     Fault(
         name="products_are_not_among_what_is_kept",
-        cell="select-forward",
+        cell="select-dear",
         find="aten.mm.default, ",
         replace="",
         claim="select-claim",
@@ -62,13 +62,13 @@ FAULTS = [
     Fault(
         name="attention_is_not_recomputed",
         cell="select-core",
-        find="checkpoint(attention, *qkv_dropout, use_reentrant=False)",
-        replace="attention(*qkv_dropout)",
+        find="checkpoint(attention, *inputs, use_reentrant=False)",
+        replace="attention(*inputs)",
         claim="select-core",
     ),
     Fault(
         name="blocks_stay_gathered_after_forward",
-        cell="fsdp-step",
+        cell="fsdp-model",
         find="fully_shard(block)",
         replace="fully_shard(block, reshard_after_forward=False)",
         claim="fsdp-claim",
@@ -76,8 +76,8 @@ FAULTS = [
     Fault(
         name="ranks_train_on_the_same_share",
         cell="fsdp-step",
-        find="targets.chunk(W)[rank]",
-        replace="targets.chunk(W)[0]",
+        find="[dist.get_rank()]",
+        replace="[0]",
         claim="fsdp-claim",
     ),
     Fault(
