@@ -4,7 +4,7 @@ import torch
 
 
 def layer_bytes(b: int, s: int, h: int, a: int, kv: int, f: int, width: int, recompute: str) -> int:
-    """Bytes that ParallelLayer(h, a, kv, f, recompute) saves; b sequences of s tokens, width bytes each.
+    """Bytes that ParallelLayer(h, a, kv, f, recompute) saves for (b, s) tokens, numbers of width bytes.
 
     Each storage once, parameters left out. recompute: "nothing", "gated" or "layer".
     """
