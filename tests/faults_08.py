@@ -5,7 +5,7 @@ from course_utils.tools.faults import Fault
 FAULTS = [
     Fault(
         name="sampler_drops_what_it_should_pad",
-        cell="count-evaluate",
+        cell="count-run",
         find="shuffle=False",
         replace="shuffle=False, drop_last=True",
         claim="count-claim",
@@ -68,7 +68,7 @@ FAULTS = [
     ),
     Fault(
         name="no_backward_before_the_resume",
-        cell="ddp-go",
+        cell="ddp-run",
         find="range(throw_away)",
         replace="range(0)",
         claim="ddp-claim",
@@ -88,24 +88,24 @@ FAULTS = [
         claim="kill-claim",
     ),
     Fault(
-        name="code_in_the_file_is_allowed",
-        cell="read-run",
-        find="torch.load(path)  #",
-        replace="torch.load(path, weights_only=False)  #",
+        name="file_calls_a_harmless_function",
+        cell="read-hostile",
+        find="return exec, (self.code,)",
+        replace="return str, (self.code,)",
         claim="read-ran",
     ),
     Fault(
         name="check_sums_are_not_compared",
         cell="read-load",
-        find="archive.testzip()",
+        find="zipfile.ZipFile(file).testzip()",
         replace="None",
         claim="read-claim",
     ),
     Fault(
         name="load_allows_code",
         cell="read-load",
-        find="torch.load(path)",
-        replace="torch.load(path, weights_only=False)",
+        find="torch.load(file)",
+        replace="torch.load(file, weights_only=False)",
         claim="read-claim",
     ),
     Fault(
@@ -125,13 +125,13 @@ FAULTS = [
     Fault(
         name="rank_0_alone_writes",
         cell="wrong-all-run",
-        find="torch.save(",
-        replace="dist.get_rank() or torch.save(",
+        find="turn == rank",
+        replace="turn == rank == 0",
         claim="wrong-all-claim",
     ),
     Fault(
         name="everybody_waits",
-        cell="wrong-early-function",
+        cell="wrong-early-run",
         find="if wait:",
         replace="if wait or True:",
         claim="wrong-early-claim",

@@ -17,12 +17,12 @@ from course_utils import rank as rank_process
 from course_utils.exercises.judging import Exercise, at_most, compare, reject
 from course_utils.measure import count_operations
 
-_SIZES = (202, 10, 12, 3, 1)  # padded for 3 and 4 ranks, for 4, never; fewer samples than ranks; one
+_SIZES = (601, 10, 12, 3, 1)  # padded for 3 and 4 ranks, for both, never; fewer samples than ranks; one
 
 
 def _answers(n: int) -> Tensor:
     answers = torch.rand(n, generator=torch.Generator().manual_seed(n)) < 0.6
-    answers[0] = True  # the sample that is repeated first
+    answers[:3] = torch.tensor([True, True, False])[:n]  # the samples that are repeated
     return answers
 
 
@@ -37,7 +37,8 @@ def see_accuracy(exact_accuracy: Callable[..., Any]) -> list[dict[str, Any]]:
         correct = _share(n, dist.get_rank(), dist.get_world_size())
         with count_operations() as operations:
             accuracy = exact_accuracy(correct, n)
-        seen.append({"accuracy": accuracy, "operations": operations.sequence})
+        same = torch.equal(correct, _share(n, dist.get_rank(), dist.get_world_size()))
+        seen.append({"accuracy": accuracy, "operations": operations.sequence, "same": same})
     return seen
 
 
@@ -56,8 +57,12 @@ def decide_accuracy(seen: list[list[dict[str, Any]]]) -> str:
         for n, result in zip(_SIZES, results, strict=True):
             sizes = [size for _, size in result["operations"]]
             hint = f"n={n}: a rank knows by itself how many of its samples count, and which of them are right"
-            at_most("collectives", len(sizes), 1, rank=rank, hint=hint)
+            object_hint = "all_gather_object runs two, since it sends the lengths first: send numbers"
             at_most("bytes given to collectives", sum(sizes), 16, rank=rank, hint=hint)
+            objects = [name for name, _ in result["operations"]] == ["gloo:all_gather"] * 2
+            at_most("collectives", len(sizes), 1, rank=rank, hint=object_hint if objects else hint)
+            if not result["same"]:
+                reject("the answers in correct were changed", rank=rank, hint="work on a copy, or on a part")
     return (
         "padding, equal shares, fewer samples than ranks: each sample counted once, in one small collective."
     )
@@ -78,9 +83,18 @@ def _accuracy_hint(came: Any, n: int, shares: Sequence[Tensor], rank: int) -> st
         (shares[rank].mean(), "that is this rank's own share, padding included"),
         (kept[rank].sum() / n, "these are this rank's right answers alone"),
     ]
-    for value, cause in causes if isinstance(came, float | int) else ():
+    if not isinstance(came, float | int):
+        return "one number, the same on every rank"
+    if came > 1:
+        return "an accuracy lies between 0 and 1"
+    for value, cause in causes:
         if abs(came - value.item()) < 1e-6:
             return cause
+    off = came * n - torch.cat(kept).sum().item()  # in samples
+    if abs(off) < 0.5:
+        return "less than one sample off: was the result rounded, or do the sums travel in a type too short?"
+    if abs(off % 256) < 1e-3 or abs(off % 256 - 256) < 1e-3:
+        return "a multiple of 256 samples off: how far does the type count in which the sums travel?"
     return "which place of the padded list has this rank's k-th answer, and which places are padding?"
 
 
@@ -152,7 +166,8 @@ class _Renames:
         if event != "os.rename" or Path(os.fsdecode(arguments[1])).name != self.path.name:
             return
         source = Path(os.fsdecode(arguments[0]))
-        self.found.append({"before": _file(self.path), "source": _file(source), "loads": _loads(source)})
+        beside = source.parent.resolve() == self.path.parent.resolve()
+        self.found.append({"before": _file(self.path), "source": _file(source), "beside": beside})
         time.sleep(0.3)
 
 
@@ -252,12 +267,16 @@ def _decide_save(what: str, saves: Sequence[dict[str, Any]], last_good: str) -> 
             )
         if not rank and renames != 1:
             whole = "path must go from one whole file to the next in one step, whenever a kill comes"
-            came = f"{renames} renames" if renames else "path itself was written"
+            kept = "nothing: path still holds the save before" if save["left"] == last_good else ""
+            came = f"{renames} renames" if renames else kept or "path itself was written"
             reject(f"{what}: how path got its content", expected="one rename", came=came, rank=0, hint=whole)
     rename, left = saves[0]["renames"][0], saves[0]["left"]
     if rename["before"] != last_good:
         hint = "what would a kill leave, just before the rename?"
         reject(f"{what}: the last good one was gone before the new one had its name", rank=0, hint=hint)
+    if not rename["beside"]:
+        hint = "from one file system to another a file is not renamed but copied: write it beside path"
+        reject(f"{what}: the temporary file stood in another folder", rank=0, hint=hint)
     if rename["source"] != left:
         hint = "it was not complete when it got its name, or path was written again"
         reject(f"{what}: what was renamed is not what is there", rank=0, hint=hint)
@@ -270,12 +289,12 @@ def _decide_save(what: str, saves: Sequence[dict[str, Any]], last_good: str) -> 
 
 
 EXERCISES = {
-    "08.1": Exercise(see_accuracy, decide_accuracy, world_sizes=(4, 3), timeout=20.0),
+    "08.1": Exercise(see_accuracy, decide_accuracy, world_sizes=(4, 3), timeout=10.0),
     "08.2": Exercise(
         see_resumable,
         decide_resumable,
-        world_sizes=(4, 2),
-        timeout=30.0,  # the first optimizer of a process imports for seconds
+        world_sizes=(2, 4),  # two first: the first optimizer of a process imports for seconds, on each rank
+        timeout=30.0,
         timeout_hint="all ranks call save() and restore(): which calls what the others don't?",
     ),
 }

@@ -1,6 +1,8 @@
 """Wrong solutions of chapter 08: an exact accuracy, and a checkpoint that a resume can trust."""
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,75 @@ def returns_the_number_of_right_answers(correct: torch.Tensor, n: int) -> float:
     right = correct[torch.arange(len(correct)) * world + rank < n].sum()
     dist.all_reduce(right)
     return float(right)
+
+
+def cuts_on_the_first_ranks(correct: torch.Tensor, n: int) -> float:
+    too_many = -n % dist.get_world_size()
+    right = (correct[:-1] if dist.get_rank() < too_many else correct).sum()
+    dist.all_reduce(right)
+    return right.item() / n
+
+
+def cuts_where_nothing_was_padded(correct: torch.Tensor, n: int) -> float:
+    right = (correct[:-1] if dist.get_rank() >= n % dist.get_world_size() else correct).sum()
+    dist.all_reduce(right)
+    return right.item() / n
+
+
+def takes_the_padding_for_right(correct: torch.Tensor, n: int) -> float:
+    right = correct.sum()
+    dist.all_reduce(right)
+    return (right.item() - (len(correct) * dist.get_world_size() - n)) / n
+
+
+def leaves_when_it_has_no_sample(correct: torch.Tensor, n: int) -> float:
+    rank, world = dist.get_rank(), dist.get_world_size()
+    real = correct[torch.arange(len(correct)) * world + rank < n]
+    if len(real) == 0:
+        return 0.0
+    right = real.sum()
+    dist.all_reduce(right)
+    return right.item() / n
+
+
+def counts_in_bytes(correct: torch.Tensor, n: int) -> float:
+    rank, world = dist.get_rank(), dist.get_world_size()
+    right = correct[torch.arange(len(correct)) * world + rank < n].sum(dtype=torch.uint8)
+    dist.all_reduce(right)
+    return right.item() / n
+
+
+def adds_in_half_precision(correct: torch.Tensor, n: int) -> float:
+    rank, world = dist.get_rank(), dist.get_world_size()
+    real = correct[torch.arange(len(correct)) * world + rank < n]
+    right_and_all = torch.tensor([real.sum(), len(real)], dtype=torch.float16)
+    dist.all_reduce(right_and_all)
+    return (right_and_all[0] / right_and_all[1]).item()
+
+
+def gathers_objects(correct: torch.Tensor, n: int) -> float:
+    rank, world = dist.get_rank(), dist.get_world_size()
+    rights: list[Any] = [None] * world
+    real = torch.arange(len(correct)) * world + rank < n
+    dist.all_gather_object(rights, int(correct[real].sum()))
+    return sum(rights) / n
+
+
+def sends_a_number_a_sample(correct: torch.Tensor, n: int) -> float:
+    rank, world = dist.get_rank(), dist.get_world_size()
+    places = torch.arange(len(correct)) * world + rank
+    everybody = torch.zeros(n)
+    everybody[places[places < n]] = correct[places < n].float()
+    dist.all_reduce(everybody)
+    return everybody.double().mean().item()
+
+
+def overwrites_its_answers(correct: torch.Tensor, n: int) -> float:
+    rank, world = dist.get_rank(), dist.get_world_size()
+    correct[torch.arange(len(correct)) * world + rank >= n] = False
+    right = correct.sum()
+    dist.all_reduce(right)
+    return right.item() / n
 
 
 # 08.2: Resumable
@@ -257,6 +328,93 @@ class KeepsItInMemory(_Complete):
         self.run.seen = self.kept.get("seen", 0)
 
 
+class BarrierBeforeTheWrite(_Complete):
+    def save(self) -> None:
+        state = self.content()
+        dist.barrier()
+        if dist.get_rank() == 0:
+            self.write(state)
+
+
+class GathersOnRank0Alone(_Complete):
+    def save(self) -> None:
+        if dist.get_rank() == 0:
+            self.write(self.content())
+        dist.barrier()
+
+
+class MovesTheLastGoodOneAway(_Complete):
+    def write(self, state: dict[str, Any]) -> None:
+        if self.path.exists():
+            os.replace(self.path, self.path.with_suffix(".bak"))
+        torch.save(state, self.path)
+
+
+class CopiesInsteadOfRenaming(_Complete):
+    def write(self, state: dict[str, Any]) -> None:
+        aside = self.path.with_suffix(".tmp")
+        torch.save(state, aside)
+        shutil.copy(aside, self.path)
+        aside.unlink()
+
+
+class RenamesBeforeAllIsWritten(_Complete):
+    def write(self, state: dict[str, Any]) -> None:
+        aside = self.path.with_suffix(".tmp")
+        with aside.open("wb") as file:
+            torch.save(state, file)
+            os.replace(aside, self.path)
+
+
+class WritesToTheSystemsTemporaryFolder(_Complete):
+    def write(self, state: dict[str, Any]) -> None:
+        with tempfile.NamedTemporaryFile(delete=False) as file:
+            torch.save(state, file)
+        shutil.move(file.name, self.path)
+
+
+class NeverReplacesAFile(_Complete):
+    def write(self, state: dict[str, Any]) -> None:
+        if not self.path.exists():
+            super().write(state)
+
+
+class TakesTheGeneratorsStatesAtTheStart(_Complete):
+    def __init__(self, run: Any, path: Path) -> None:
+        super().__init__(run, path)
+        self.at_the_start = super().content()["rng"]
+
+    def content(self) -> dict[str, Any]:
+        return super().content() | {"rng": self.at_the_start}
+
+
+class BuildsAnOptimizerThatTheSchedulerDoesNotStep(_Complete):
+    def restore(self) -> None:
+        self.run.optimizer = torch.optim.AdamW(self.run.model.parameters())
+        super().restore()
+
+
+class HalvesTheWeights(_Complete):
+    """In float32 the file is smaller."""
+
+    def content(self) -> dict[str, Any]:
+        weights = {name: w.float() for name, w in self.run.model.state_dict().items()}
+        return super().content() | {"model": weights}
+
+
+class SavesArrays(_Complete):
+    def content(self) -> dict[str, Any]:
+        state = super().content()
+        return state | {"rng": [{name: s.numpy() for name, s in both.items()} for both in state["rng"]]}
+
+    def restore(self) -> None:
+        state = torch.load(self.path, weights_only=False)
+        for name in self.parts:
+            getattr(self.run, name).load_state_dict(state[name])
+        self.run.seen = state["seen"]
+        self.restore_rng([{name: torch.from_numpy(s) for name, s in b.items()} for b in state["rng"]])
+
+
 MUTANTS = {
     "08.1": [
         counts_the_padding,
@@ -271,6 +429,15 @@ MUTANTS = {
         tells_rank_0_alone,
         calls_two_collectives,
         returns_the_number_of_right_answers,
+        cuts_on_the_first_ranks,
+        cuts_where_nothing_was_padded,
+        takes_the_padding_for_right,
+        leaves_when_it_has_no_sample,
+        counts_in_bytes,
+        adds_in_half_precision,
+        gathers_objects,
+        sends_a_number_a_sample,
+        overwrites_its_answers,
     ],
     "08.2": [
         ForgotTheOptimizer,
@@ -291,17 +458,41 @@ MUTANTS = {
         RestoresOnRank0Alone,
         SavesObjectsInsteadOfTheirStates,
         KeepsItInMemory,
+        BarrierBeforeTheWrite,
+        GathersOnRank0Alone,
+        MovesTheLastGoodOneAway,
+        CopiesInsteadOfRenaming,
+        RenamesBeforeAllIsWritten,
+        WritesToTheSystemsTemporaryFolder,
+        NeverReplacesAFile,
+        TakesTheGeneratorsStatesAtTheStart,
+        BuildsAnOptimizerThatTheSchedulerDoesNotStep,
+        HalvesTheWeights,
+        SavesArrays,
     ],
 }
 
 FITS = {
-    "counts_the_padding": "204 answers",
+    "counts_the_padding": "604 answers",
     "divides_by_n_and_counts_the_padding": "padding",
     "looks_at_its_own_share": "own share",
     "averages_the_ranks": "mean of means",
     "gathers_all_answers": "too many bytes",
     "tells_rank_0_alone": "how do the others",
     "calls_two_collectives": "too many collectives",
+    "drops_the_last_of_every_rank": "which place of the padded list",
+    "drops_too_little": "which place of the padded list",
+    "assumes_one_block_a_rank": "which place of the padded list",
+    "cuts_on_the_last_rank_alone": "which place of the padded list",
+    "cuts_on_the_first_ranks": "which place of the padded list",
+    "returns_the_number_of_right_answers": "between 0 and 1",
+    "cuts_where_nothing_was_padded": "n=12",
+    "leaves_when_it_has_no_sample": "rank 3",
+    "counts_in_bytes": "multiple of 256",
+    "adds_in_half_precision": "type too short",
+    "gathers_objects": "sends the lengths first",
+    "sends_a_number_a_sample": "too many bytes",
+    "overwrites_its_answers": "were changed",
     "ForgotTheOptimizer": "optimizer's state",
     "ForgotTheScheduler": "scheduler",
     "ForgotTheModel": "weights",
@@ -318,4 +509,17 @@ FITS = {
     "RestoresOnRank0Alone": "rank 0 has its own back",
     "SavesObjectsInsteadOfTheirStates": "UnpicklingError",
     "KeepsItInMemory": "no file at path",
+    "WritesOnAllRanks": "who has to write them",
+    "OneFileARank": "no file at path",
+    "BarrierBeforeTheWrite": "before the new file was there",
+    "GathersOnRank0Alone": "which calls what the others",
+    "MovesTheLastGoodOneAway": "path itself was written",
+    "CopiesInsteadOfRenaming": "path itself was written",
+    "RenamesBeforeAllIsWritten": "not complete when it got its name",
+    "WritesToTheSystemsTemporaryFolder": "in another folder",
+    "NeverReplacesAFile": "still holds the save before",
+    "TakesTheGeneratorsStatesAtTheStart": "the global generator's state",
+    "BuildsAnOptimizerThatTheSchedulerDoesNotStep": "what changes in the first step",
+    "HalvesTheWeights": "the weights",
+    "SavesArrays": "UnpicklingError",
 }
