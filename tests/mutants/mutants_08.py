@@ -501,6 +501,6 @@ FITS = {
     "NeverReplacesAFile": "still holds the save before",
     "TakesTheGeneratorsStatesAtTheStart": "the global generator's state",
     "BuildsAnOptimizerThatTheSchedulerDoesNotStep": "what changes in the first step",
-    "HalvesTheWeights": "the weights",
+    "HalvesTheWeights": "fewer digits",
     "SavesArrays": "UnpicklingError",
 }
