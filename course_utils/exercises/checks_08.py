@@ -58,29 +58,25 @@ def decide_accuracy(seen: list[list[dict[str, Any]]]) -> str:
         for n, result in zip(_SIZES, results, strict=True):
             sizes = [size for _, size in result["operations"]]
             hint = f"n={n}: a rank knows by itself how many of its samples count, and which of them are right"
-            object_hint = "all_gather_object runs two, since it sends the lengths first: send numbers"
             at_most("bytes given to collectives", sum(sizes), 16, rank=rank, hint=hint)
-            objects = [name for name, _ in result["operations"]] == ["gloo:all_gather"] * 2
-            at_most("collectives", len(sizes), 1, rank=rank, hint=object_hint if objects else hint)
+            if [name for name, _ in result["operations"]] == ["gloo:all_gather"] * 2:
+                hint = "all_gather_object runs two, since it sends the lengths first: send numbers"
+            at_most("collectives", len(sizes), 1, rank=rank, hint=hint)
             if not result["same"]:
                 reject("the answers in correct were changed", rank=rank, hint="work on a copy, or on a part")
-    return (
-        "padding, equal shares, fewer samples than ranks: each sample counted once, in one small collective."
-    )
+    return "padded or not, fewer samples than ranks: each sample counted once, in one small collective."
 
 
 def _accuracy_hint(came: Any, n: int, shares: Sequence[Tensor], rank: int) -> str:
     """What the mistake was, where the number that came gives it away."""
     world_size, padded = len(shares), torch.cat(list(shares))
     kept = [share[torch.arange(len(share)) * world_size + r < n] for r, share in enumerate(shares)]
+    means = torch.stack([k.mean() for k in kept if len(k)])
     causes = [
         (padded.mean(), f"{len(padded)} answers were counted, and there are {n} samples"),
         (padded.sum() / n, "the padding's right answers are still among those added up"),
         (torch.cat(kept).sum() / len(padded), "the padding is still in the number you divide by"),
-        (
-            torch.stack([k.mean() for k in kept if len(k)]).mean(),
-            "a mean of means: what does a sample weigh?",
-        ),
+        (means.mean(), "a mean of means: what does a sample weigh?"),
         (shares[rank].mean(), "that is this rank's own share, padding included"),
         (kept[rank].sum() / n, "these are this rank's right answers alone"),
     ]
@@ -241,11 +237,8 @@ def decide_resumable(seen: list[dict[str, Any]]) -> str:
         same = [s["before"][name] == s["restored"][name] for s in seen]
         if not all(same):
             rank = same.index(False)
-            mine = (
-                "rank 0 has its own back, and the others?"
-                if same[0]
-                else f"what do save() and restore() do about {name}?"
-            )
+            mine = f"what do save() and restore() do about {name}?"
+            mine = "rank 0 has its own back, and the others?" if same[0] else mine
             wanted, came = seen[rank]["before"][name], seen[rank]["restored"][name]
             if isinstance(wanted, list) and len(wanted) == len(came) and math.dist(wanted, came) < 1e-5:
                 mine = "nearly: which type has fewer digits than these numbers?"
@@ -271,8 +264,9 @@ def _decide_save(what: str, saves: Sequence[dict[str, Any]], last_good: str) -> 
             )
         if not rank and renames != 1:
             whole = "path must go from one whole file to the next in one step, whenever a kill comes"
-            kept = "nothing: path still holds the save before" if save["left"] == last_good else ""
-            came = f"{renames} renames" if renames else kept or "path itself was written"
+            came = f"{renames} renames" if renames else "path itself was written"
+            if not renames and save["left"] == last_good:
+                came = "nothing: path still holds the save before"
             reject(f"{what}: how path got its content", expected="one rename", came=came, rank=0, hint=whole)
     rename, left = saves[0]["renames"][0], saves[0]["left"]
     if rename["before"] != last_good:
