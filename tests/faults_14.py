@@ -1,0 +1,111 @@
+"""Mistakes planted in chapter 14, each of which a claim must notice."""
+
+from course_utils.tools.faults import Fault
+
+FAULTS = [
+    Fault(
+        name="fits_bytes_without_steps",
+        cell="fit-fit",
+        find="return 2 * (W - 1), 2",
+        replace="return 0.01 * (W - 1), 2",
+        claim="fit-claim",
+    ),
+    Fault(
+        name="times_one_size_only",
+        cell="fit-measure",
+        find="ring(x[: size // 4]",
+        replace="ring(x[:256]",
+        claim="fit-claim",
+    ),
+    Fault(
+        name="forgets_that_the_tensor_has_four_bytes_a_number",
+        cell="fit-errors",
+        find="predicted(*case) / took[case]",
+        replace="predicted(case[0], 4 * case[1]) / took[case]",
+        claim="fit-claim",
+    ),
+    Fault(
+        name="reduce_scatter_factor_instead_of_all_reduce",
+        cell="names-run",
+        find="2 / (2 - ratio)",
+        replace="1 / (2 - ratio)",
+        claim="names-claim",
+    ),
+    Fault(
+        name="reads_the_matrix_shifted_by_a_column",
+        cell="topology-read",
+        find="for name, *cells in lines[1:]",
+        replace="for name, _, *cells in lines[1:]",
+        claim="names-claim",
+    ),
+    Fault(
+        name="whole_tensor_across_the_nodes",
+        cell="hier-function",
+        find="ring(chunks[local], across)",
+        replace="ring(x, across)",
+        claim="hier-claim",
+    ),
+    Fault(
+        name="forgot_the_second_stage",
+        cell="hier-function",
+        find="ring(chunks[local], across)",
+        replace="pass",
+        claim="hier-claim",
+    ),
+    Fault(
+        name="neighbors_in_the_other_node",
+        cell="hier-methods",
+        find="ring(x, list(range(dist.get_world_size())))",
+        replace="hopping(x, L)",
+        claim="hier-claim",
+    ),
+    Fault(
+        name="mean_instead_of_the_slowest_rank",
+        cell="step-model",
+        find="end = max(i + c for",
+        replace="end = 0.5 * max(i + c for",
+        claim="step-claim",
+    ),
+    Fault(
+        name="hides_all_communication",
+        cell="step-model",
+        find="exposed = max(0, half + T - end) + T",
+        replace="exposed = max(0, half + T - end)",
+        claim="step-claim",
+    ),
+    Fault(
+        name="weak_scaling_divides_the_work",
+        cell="scale-run",
+        find="launch(step_seconds, 0.24, world_size=W)",
+        replace="launch(step_seconds, 0.24 / W, world_size=W)",
+        claim="scale-claim",
+    ),
+    Fault(
+        name="counts_the_samples_of_all_ranks_twice",
+        cell="real-run",
+        find="return W * batch * steps",
+        replace="return W * W * batch * steps",
+        claim="scale-claim",
+    ),
+    Fault(
+        name="throughput_in_megaflops",
+        cell="runs-table",
+        find='run["tflops_per_gpu"] * 1e12',
+        replace='run["tflops_per_gpu"] * 1e13',
+        claim="runs-claim",
+    ),
+    Fault(
+        name="warm_calls_after_all",
+        cell="wrong-cold-claim",
+        find="cold_alpha, cold_beta = fit({(4, size): launch(first_call, size)[0] for _, size in seen})",
+        replace="cold_alpha, cold_beta = fit({case: took[case] for case in seen})",
+        claim="wrong-cold-claim",
+    ),
+    Fault(
+        name="the_same_rank_is_slow_in_each_step",
+        cell="wrong-turn-run",
+        find="step % W == rank",
+        replace="rank == 0",
+        claim="wrong-turn-claim",
+    ),
+]
