@@ -4,24 +4,17 @@ from course_utils.tools.faults import Fault
 
 FAULTS = [
     Fault(
-        name="fits_bytes_without_steps",
+        name="divides_one_side_of_the_equations_only",
         cell="fit-fit",
-        find="return 2 * (W - 1), 2",
-        replace="return 0.01 * (W - 1), 2",
+        find="np.ones(len(t))",
+        replace="t",
         claim="fit-claim",
     ),
     Fault(
-        name="times_one_size_only",
-        cell="fit-measure",
-        find="ring(x[: size // 4]",
-        replace="ring(x[:256]",
-        claim="fit-claim",
-    ),
-    Fault(
-        name="forgets_that_the_tensor_has_four_bytes_a_number",
+        name="predicts_kib_from_a_fit_in_bytes",
         cell="fit-errors",
-        find="predicted(*case) / took[case]",
-        replace="predicted(case[0], 4 * case[1]) / took[case]",
+        find="predicted(4, size) / took",
+        replace="predicted(4, size / 1024) / took",
         claim="fit-claim",
     ),
     Fault(
@@ -34,8 +27,8 @@ FAULTS = [
     Fault(
         name="reads_the_matrix_shifted_by_a_column",
         cell="topology-read",
-        find="for name, *cells in lines[1:]",
-        replace="for name, _, *cells in lines[1:]",
+        find="for a, *kinds in rows",
+        replace="for a, _, *kinds in rows",
         claim="names-claim",
     ),
     Fault(
@@ -53,13 +46,6 @@ FAULTS = [
         claim="hier-claim",
     ),
     Fault(
-        name="neighbors_in_the_other_node",
-        cell="hier-methods",
-        find="ring(x, list(range(dist.get_world_size())))",
-        replace="hopping(x, L)",
-        claim="hier-claim",
-    ),
-    Fault(
         name="mean_instead_of_the_slowest_rank",
         cell="step-model",
         find="end = max(i + c for",
@@ -67,29 +53,15 @@ FAULTS = [
         claim="step-claim",
     ),
     Fault(
-        name="hides_all_communication",
-        cell="step-model",
-        find="exposed = max(0, half + T - end) + T",
-        replace="exposed = max(0, half + T - end)",
-        claim="step-claim",
-    ),
-    Fault(
         name="weak_scaling_divides_the_work",
-        cell="scale-run",
-        find="launch(step_seconds, 0.24, world_size=W)",
-        replace="launch(step_seconds, 0.24 / W, world_size=W)",
-        claim="scale-claim",
-    ),
-    Fault(
-        name="counts_the_samples_of_all_ranks_twice",
-        cell="real-run",
-        find="return W * batch * steps",
-        replace="return W * W * batch * steps",
+        cell="scale-launch",
+        find="launch(step_seconds, 0.36, world_size=W)",
+        replace="launch(step_seconds, 0.36 / W, world_size=W)",
         claim="scale-claim",
     ),
     Fault(
         name="throughput_in_megaflops",
-        cell="runs-table",
+        cell="runs-model",
         find='run["tflops_per_gpu"] * 1e12',
         replace='run["tflops_per_gpu"] * 1e13',
         claim="runs-claim",
@@ -97,8 +69,8 @@ FAULTS = [
     Fault(
         name="warm_calls_after_all",
         cell="wrong-cold-claim",
-        find="cold_alpha, cold_beta = fit({(4, size): launch(first_call, size)[0] for _, size in seen})",
-        replace="cold_alpha, cold_beta = fit({case: took[case] for case in seen})",
+        find="launch(first_call, case[1])[0]",
+        replace="took[case]",
         claim="wrong-cold-claim",
     ),
     Fault(

@@ -64,17 +64,17 @@ def _exposed_hint(came: Any, computing: Intervals, communicating: Intervals) -> 
     if not isinstance(came, (int, float)):
         return "one number of seconds"
     cover, work = _cover(communicating), _cover(computing)
-    single = _seconds(communicating) - _common(communicating, work)
-    known = {
-        _common(cover, work): "that is the communication that computing hides; the rest was asked for",
-        max(0.0, _seconds(cover) - _seconds(work)): "lengths alone don't tell: where do the intervals meet?",
+    both = _seconds(communicating) - _common(communicating, computing)
+    messages = _seconds(communicating) - _common(communicating, work)
+    computation = _seconds(cover) - _common(cover, computing)
+    known = {  # where two mistakes give the same value, the later hint is the simpler one
+        _seconds(communicating): "that is the sum of all messages; some of them run during computation",
         _seconds(cover): "that is all communication; some of it runs during computation",
-        _seconds(communicating): "that is the sum of all messages; some run at once, some during computation",
-        single: "two messages at the same time are one exposed second, not two",
-        _seconds(cover)
-        - _common(cover, computing): "computing intervals overlap: what they hide counts once",
-        _seconds(communicating)
-        - _common(communicating, computing): "intervals of one kind overlap: merge them first",
+        max(0.0, _seconds(cover) - _seconds(work)): "lengths alone don't tell: where do the intervals meet?",
+        _common(cover, work): "that is the communication that computing hides; the rest was asked for",
+        both: "intervals of one kind overlap: merge them first",
+        computation: "computing intervals overlap: what two of them hide counts once",
+        messages: "two messages at the same time are one exposed second, not two",
     }
     for value, hint in known.items():
         if abs(came - value) < 1e-9:
