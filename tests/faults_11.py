@@ -40,13 +40,6 @@ FAULTS = [
         claim="time-claim",
     ),
     Fault(
-        name="each_rank_keeps_its_own_gradient",
-        cell="step-messages",
-        find="torch.mean(received.view(group.size(), -1), 0, out=output_tensor)",
-        replace="output_tensor.copy_(input_tensor.view(group.size(), -1)[group.rank()])",
-        claim="lab-claim",
-    ),
-    Fault(
         name="optimizer_before_wrapping",
         cell="lab-train",
         find="    net = way(model)\n    optimizer = torch.optim.AdamW(model.parameters())",
@@ -124,10 +117,10 @@ FAULTS = [
         claim="giant-claim",
     ),
     Fault(
-        name="only_the_root_is_a_normal_wrap",
-        cell="lab-ways",
-        find="return fully_sharded(model, units=[model])",
-        replace="return fully_sharded(model)",
+        name="kept_units_are_no_single_unit",
+        cell="wrong-root-claim",
+        find='lab["only_the_root"]',
+        replace='lab["kept"]',
         claim="wrong-root-claim",
     ),
     Fault(
