@@ -34,7 +34,7 @@ def accumulate(model: fsdp.FSDPModule, micro_batches: list[torch.Tensor]) -> Non
 
 
 def peak_bytes(units: list[int], root: int, world_size: int, kept: bool) -> float:
-    """Bytes on one rank at the peak of backward. units, root: numbers of parameters, all whole."""
+    """Bytes on one rank at the peak of backward. units, root: numbers of parameters of the whole."""
     at_rest = 12 / world_size * (sum(units) + root)  # weights and two moments
     peak = 0.0
     for i, unit in enumerate(units):
