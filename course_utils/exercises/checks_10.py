@@ -72,10 +72,16 @@ def _decide_layout(what: str, came: Any, sizes: list[int], world_size: int) -> N
     owners = [(i, j) for owned in came for i, start, stop in owned for j in range(start, stop)]
     if len(owners) != len(set(owners)):
         once = "stop is excluded, and the next piece begins there"
+        if all(owned[0][1] == 0 for owned in came if owned):  # each rank begins anew
+            once = "start and stop count elements within that parameter, not in the shard"
         reject(f"{what}: some elements have two owners", expected=sum(sizes), came=len(owners), hint=once)
     lost = "the last elements belong to somebody, too: which way do you round?"
+    if [[[i, start, stop + 1] for i, start, stop in owned] for owned in came] == wanted:
+        lost = "stop is excluded: it is the first element that is not yours"
     compare(f"{what}: elements with an owner", len(owners), sum(sizes), hint=lost)
     even = "a parameter may be cut: cut where the shard ends, not where the parameter does"
+    if sum(sizes) % world_size == 0 and max(held) == shard + 1:
+        even = "a length that the ranks divide needs no padding"
     at_most(f"elements on one rank ({what})", max(held), shard, rank=held.index(max(held)), hint=even)
     equal = "with its padding each shard is equally long, so the padding stands at the end of the vector"
     lengths = [sum(stop - start for _, start, stop in owned) for owned in wanted]
@@ -88,13 +94,24 @@ _SHARDS = {4: (2, 1, 0, 3), 3: (1, 0, 2)}  # shards of each rank, by world_size
 _THRESHOLDS = (1.0, 1000.0, 2.5)  # the second one clips nothing
 
 
-def _random(seed: int, *shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+def _random(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
 def _gradients(rank: int, world_size: int, case: int) -> tuple[list[Tensor], list[Tensor]]:
-    shards = [_random(100 * case + 10 * rank + i, 3 + rank) for i in range(_SHARDS[world_size][rank])]
-    return shards, [_random(100 * case + 90 + i, 4) for i in range(2)]
+    # float32: a sum that begins with torch.zeros(()) has the same type on a rank without shards
+    n, single = _SHARDS[world_size][rank], torch.float32
+    shards = [_random(100 * case + 10 * rank + i, 3 + rank, dtype=single) for i in range(n)]
+    return shards, [_random(100 * case + 90 + i, 4, dtype=single) for i in range(2)]
+
+
+def _clip(clip_sharded: Callable[..., Any], shards: list[Tensor], *rest: Any) -> Any:
+    try:
+        return clip_sharded([*shards], *rest)
+    except TypeError as error:  # sum([]) is the number 0, not a tensor
+        if shards:
+            raise
+        raise TypeError(f"this rank has no shards: {error}").with_traceback(error.__traceback__) from None
 
 
 def see_clip(clip_sharded: Callable[..., Any]) -> dict[str, Any]:
@@ -103,10 +120,10 @@ def see_clip(clip_sharded: Callable[..., Any]) -> dict[str, Any]:
     for case, max_norm in enumerate(_THRESHOLDS):
         shards, replicated = _gradients(rank, world_size, case)
         with count_operations() as ran:
-            norms.append(clip_sharded([*shards], [*replicated], max_norm))
+            norms.append(_clip(clip_sharded, shards, replicated, max_norm))
         given.append([shards, replicated])
         operations.append(ran.sequence)
-    zeros: Any = [torch.zeros(2, dtype=torch.float64)]
+    zeros: Any = [torch.zeros(2)]
     try:  # an edge: what is wrong elsewhere is said first
         clip_sharded([*zeros], [], 1.0)
     except ArithmeticError as error:
@@ -124,7 +141,7 @@ def decide_clip(seen: list[dict[str, Any]]) -> str:
         factor = min(1.0, max_norm / (norm + 1e-6))
         for rank, s in enumerate(seen):
             came = s["norms"][case]
-            hint = _norm_hint(came, own, small, rank) if isinstance(came, (int, float)) else ""
+            hint = _norm_hint(came, own, small, rank, max_norm) if isinstance(came, (int, float)) else ""
             compare(f"the norm, max_norm={max_norm:g}", came, norm, rank=rank, hint=hint, tolerance=1e-5)
             for kind, (before, after) in enumerate(zip(gradients[rank], s["given"][case], strict=True)):
                 what = f"{('a shard', 'a replicated gradient')[kind]} after the call, max_norm={max_norm:g}"
@@ -140,7 +157,7 @@ def decide_clip(seen: list[dict[str, Any]]) -> str:
     return "one number on the wire, and every rank clips by the norm of a gradient that none of them has."
 
 
-def _norm_hint(came: float, own: list[list[float]], small: float, rank: int) -> str:
+def _norm_hint(came: float, own: list[list[float]], small: float, rank: int, max_norm: float) -> str:
     """What a norm that is wrong was computed from."""
     squares = [sum(squares) for squares in own]
     roots = sum(map(math.sqrt, squares)) + math.sqrt(small)
@@ -154,6 +171,7 @@ def _norm_hint(came: float, own: list[list[float]], small: float, rank: int) -> 
             sum(squares) / len(own) + small
         ),
         "that is the square of the norm": (sum(squares) + small) ** 2,
+        "that is the norm after clipping: return what it was before": max_norm**2,
         "norms don't add up: what does?": sum(math.sqrt(square + small) for square in squares) ** 2,
         "norms don't add up: which of their powers does?": roots**2,
     }
@@ -171,6 +189,7 @@ def _decide_one_number(operations: list[Any], rank: int) -> None:
 
 _LENGTHS = (10, 16, 3)  # by case; 3 leaves a rank of 4 without elements
 _STEPS, _LARGE = 3, 60_001
+_KEPT = "Adam remembers two numbers a parameter, of flat's type; they stand in state, and nowhere else"
 _SUMMED = "that is the step for the sum of the gradients; where gradients are tiny, Adam shows it"
 
 
@@ -183,6 +202,7 @@ def _adam_inputs(rank: int, case: int, step: int) -> Tensor:
 def see_adam(sharded_adam_step: Callable[..., Any]) -> dict[str, Any]:
     rank = dist.get_rank()
     flats = [_random(case, n) for case, n in enumerate(_LENGTHS)]
+    models = [flat[:] for flat in flats]  # views, as parameters are: new storage under flat is not theirs
     states: list[dict[Any, Any]] = [{} for _ in _LENGTHS]
     left = []
     for step in range(_STEPS):  # three trainings in turn: what one remembers must not reach another
@@ -198,7 +218,7 @@ def see_adam(sharded_adam_step: Callable[..., Any]) -> dict[str, Any]:
         with count_operations() as operations, count_bytes() as sent:
             sharded_adam_step(flat, gradient, state, 0.01)
     return {
-        "flats": flats,
+        "flats": models,
         "left": all(left),
         "numbers": numbers,
         "large": storage_bytes(state) / 4,
@@ -207,9 +227,9 @@ def see_adam(sharded_adam_step: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-def _serial_adam(world_size: int, case: int, factor: float = 1.0) -> Tensor:
+def _serial_adam(world_size: int, case: int, factor: float = 1.0, lr: float | None = None) -> Tensor:
     flat = _random(case, _LENGTHS[case]).requires_grad_()
-    optimizer = torch.optim.Adam([flat], lr=0.1 if case else 0.01)
+    optimizer = torch.optim.Adam([flat], lr=lr or (0.1 if case else 0.01))
     for step in range(_STEPS):
         flat.grad = torch.stack([_adam_inputs(rank, case, step) for rank in range(world_size)]).mean(0)
         flat.grad *= factor
@@ -220,16 +240,13 @@ def _serial_adam(world_size: int, case: int, factor: float = 1.0) -> Tensor:
 def decide_adam(seen: list[dict[str, Any]]) -> str:
     world_size = len(seen)
     for case, n in enumerate(_LENGTHS):
-        wanted, summed = (_serial_adam(world_size, case, factor) for factor in (1, world_size))
+        wanted = _serial_adam(world_size, case)
         for rank, s in enumerate(seen):
-            hint = _adam_hint(s["flats"][case], seen[0]["flats"][case], wanted, rank, world_size)
-            if case == 1 and all(_right(s["flats"][case], summed)):
-                hint = _SUMMED
+            hint = "" if all(_right(s["flats"][case], wanted)) else _adam_hint(seen, rank, case, wanted)
             what = f"{n} parameters after {_STEPS} steps"
             compare(what, s["flats"][case], wanted, rank=rank, hint=hint, tolerance=1e-7)
-        limit = 2 * -(-n // world_size) + 2
-        _decide_state([s["numbers"][case] for s in seen], n, limit)
-    _decide_state([s["large"] for s in seen], _LARGE, 2 * -(-_LARGE // world_size) + 2)
+        _decide_state([s["numbers"][case] for s in seen], n)
+    _decide_state([s["large"] for s in seen], _LARGE)
     size = 4 * (_LARGE + -_LARGE % world_size)
     limit = 2 * (world_size - 1) / world_size * size
     for rank, s in enumerate(seen):
@@ -247,35 +264,46 @@ def decide_adam(seen: list[dict[str, Any]]) -> str:
     return "the serial parameters, a rank's part of the states, and not a byte more than an all-reduce sends."
 
 
-def _right(came: Any, wanted: Tensor) -> list[bool]:
-    """Which elements are right; [False] where ``came`` has another form."""
-    if not isinstance(came, list) or len(came) != len(wanted):
-        return [False]
+def _right(came: list[float], wanted: Tensor) -> list[bool]:
     return [abs(c - w) <= 1e-7 for c, w in zip(came, wanted.tolist(), strict=True)]
 
 
-def _adam_hint(came: Any, first: Any, wanted: Tensor, rank: int, world_size: int) -> str:
-    if not isinstance(came, list) or len(came) != len(wanted):
-        return "flat keeps its length: the padding is for the collectives only"
-    right = _right(came, wanted)
-    shard, even = -(-len(wanted) // world_size), len(wanted) // world_size * world_size
-    if 0 < even < len(wanted) and all(right[:even]):
+def _adam_hint(seen: list[dict[str, Any]], rank: int, case: int, wanted: Tensor) -> str:
+    """What parameters that are wrong were computed from."""
+    came, world_size, n = seen[rank]["flats"][case], len(seen), len(wanted)
+    start, right = _random(case, n).tolist(), _right(came, wanted)
+    shard, even = -(-n // world_size), n // world_size * world_size
+    if came == start:
+        return "flat has not changed: write into the vector itself, of which a model's parameters are views"
+    if 0 < even < n and all(right[:even]) and came[even:] == start[even:]:
         return "all but the last elements are right: which rank updates the remainder?"
+    if case == 0 and torch.allclose(torch.tensor(came, dtype=wanted.dtype), wanted, rtol=0, atol=1e-4):
+        return "very close: does eps stand beside the root, and have your own tensors flat's type?"
     if all(right[rank * shard : (rank + 1) * shard]) and any(right):
         return "this rank's own part is right: how does it get the others'?"
-    if came != first:
+    if came != seen[0]["flats"][case]:
         return "the ranks differ, so some have not got what others computed"
-    return "the mean over ranks; both moments, both corrected by the number of steps; eps beside the root"
+    if not any(s["numbers"][case] for s in seen):
+        return _KEPT
+    if case == 1 and all(_right(came, _serial_adam(world_size, case, factor=world_size))):
+        return _SUMMED
+    if all(_right(came, _serial_adam(world_size, case, lr=0.01))):
+        return "lr is an argument, and this is the step for its default"
+    return "the mean over ranks; both moments, both corrected by the number of steps; no weight decay"
 
 
-def _decide_state(numbers: list[float], n: int, limit: int) -> None:
+def _decide_state(numbers: list[float], n: int) -> None:
+    limit = 2 * -(-n // len(numbers)) + 1  # two moments of a shard, and a counter
+    hint = (
+        "only Adam's moments of this rank's part, no parameters; a view holds the whole storage it looks at"
+    )
+    if n % len(numbers) == 0 and max(numbers) <= limit + 2:
+        hint = "a length that the ranks divide needs no padding"
     for rank, held in enumerate(numbers):
-        hint = "only what Adam remembers of this rank's own part; a view holds the whole storage it looks at"
         at_most(f"numbers in state, for {n} parameters", held, limit, rank=rank, hint=hint)
     if sum(numbers) < 2 * n:
-        kept = "Adam remembers two numbers a parameter; they stand in state, and nowhere else"
         what = f"numbers in state on all ranks together, for {n} parameters"
-        reject(f"too few {what}", expected=f"at least {2 * n}", came=sum(numbers), hint=kept)
+        reject(f"too few {what}", expected=f"at least {2 * n}", came=sum(numbers), hint=_KEPT)
 
 
 EXERCISES = {

@@ -99,6 +99,35 @@ def leaves_out_ranks_without_pieces(sizes: list[int], world_size: int) -> list[l
     return [pieces for pieces in held if pieces]
 
 
+def pads_by_a_whole_round_too_much(sizes: list[int], world_size: int) -> list[list[tuple[int, int, int]]]:
+    n = sum(sizes)
+    shard = (n + world_size - n % world_size) // world_size
+    return [_pieces(sizes, rank * shard, (rank + 1) * shard) for rank in range(world_size)]
+
+
+def counts_within_the_shard(sizes: list[int], world_size: int) -> list[list[tuple[int, int, int]]]:
+    shard, begins = math.ceil(sum(sizes) / world_size), [sum(sizes[:i]) for i in range(len(sizes))]
+    held = [_pieces(sizes, rank * shard, (rank + 1) * shard) for rank in range(world_size)]
+    return [
+        [(p, begins[p] + start - rank * shard, begins[p] + stop - rank * shard) for p, start, stop in pieces]
+        for rank, pieces in enumerate(held)
+    ]
+
+
+def cuts_a_parameter_once_at_most(sizes: list[int], world_size: int) -> list[list[tuple[int, int, int]]]:
+    shard, begin = math.ceil(sum(sizes) / world_size), 0
+    held: list[list[tuple[int, int, int]]] = [[] for _ in range(world_size)]
+    for parameter, size in enumerate(sizes):
+        rank = begin // shard
+        room = (rank + 1) * shard - begin
+        if size:
+            held[rank].append((parameter, 0, min(size, room)))
+        if size > room:
+            held[rank + 1].append((parameter, room, size))
+        begin += size
+    return held
+
+
 # 10.2: clip_sharded(shards, replicated, max_norm)
 
 
@@ -221,6 +250,59 @@ def skips_the_collective_without_shards(
     norm = (total + _squares(replicated)).sqrt().item()
     _scale(shards + replicated, norm, max_norm)
     return norm
+
+
+def starts_from_a_python_zero(
+    shards: list[torch.Tensor], replicated: list[torch.Tensor], max_norm: float
+) -> float:
+    total = sum(gradient.square().sum() for gradient in shards)
+    dist.all_reduce(total)
+    norm = (total + _squares(replicated)).sqrt().item()
+    _scale(shards + replicated, norm, max_norm)
+    return norm
+
+
+def divides_by_a_norm_of_zero(
+    shards: list[torch.Tensor], replicated: list[torch.Tensor], max_norm: float
+) -> float:
+    total = _squares(shards)
+    dist.all_reduce(total)
+    norm = (total + _squares(replicated)).sqrt()
+    for gradient in shards + replicated:
+        gradient *= norm.clamp(max=max_norm) / norm
+    return norm.item()
+
+
+def clips_each_kind_alone(
+    shards: list[torch.Tensor], replicated: list[torch.Tensor], max_norm: float
+) -> float:
+    total = _squares(shards)
+    dist.all_reduce(total)
+    _scale(shards, total.sqrt().item(), max_norm)
+    small = _squares(replicated)
+    _scale(replicated, small.sqrt().item(), max_norm)
+    return (total + small).sqrt().item()
+
+
+def averages_the_replicated_again(
+    shards: list[torch.Tensor], replicated: list[torch.Tensor], max_norm: float
+) -> float:
+    total = _squares(shards)
+    dist.all_reduce(total)
+    for gradient in replicated:
+        dist.all_reduce(gradient, op=dist.ReduceOp.AVG)
+    norm = (total + _squares(replicated)).sqrt().item()
+    _scale(shards + replicated, norm, max_norm)
+    return norm
+
+
+def clips_on_its_own_with_the_library(
+    shards: list[torch.Tensor], replicated: list[torch.Tensor], max_norm: float
+) -> float:
+    params = [torch.nn.Parameter(torch.zeros_like(gradient)) for gradient in shards + replicated]
+    for p, gradient in zip(params, shards + replicated, strict=True):
+        p.grad = gradient
+    return torch.nn.utils.clip_grad_norm_(params, max_norm).item()
 
 
 # 10.3: sharded_adam_step(flat, gradient, state, lr)
@@ -374,6 +456,105 @@ def ignores_the_learning_rate(
     _right(flat, gradient, state)
 
 
+def binds_a_new_flat(
+    flat: torch.Tensor, gradient: torch.Tensor, state: dict[str, Any], lr: float = 0.01
+) -> None:
+    whole = flat.clone()
+    _right(whole, gradient, state, lr)
+    flat = whole
+
+
+def puts_other_storage_under_flat(
+    flat: torch.Tensor, gradient: torch.Tensor, state: dict[str, Any], lr: float = 0.01
+) -> None:
+    whole = flat.clone()
+    _right(whole, gradient, state, lr)
+    flat.data = whole
+
+
+def adds_eps_under_the_root(
+    flat: torch.Tensor, gradient: torch.Tensor, state: dict[str, Any], lr: float = 0.01
+) -> None:
+    mine = _padded(flat).chunk(dist.get_world_size())[dist.get_rank()]
+    _adam(mine, _mean_of_my_shard(gradient), state, lr)
+    m, v = state["m"] / (1 - 0.9 ** state["t"]), state["v"] / (1 - 0.999 ** state["t"])
+    _share(flat, mine - lr * m / (v + 1e-8).sqrt())
+
+
+def computes_in_the_default_type(
+    flat: torch.Tensor, gradient: torch.Tensor, state: dict[str, Any], lr: float = 0.01
+) -> None:
+    whole = flat.float()
+    _right(whole, gradient.float(), state, lr)
+    flat.copy_(whole)
+
+
+def pads_a_length_that_needs_none(
+    flat: torch.Tensor, gradient: torch.Tensor, state: dict[str, Any], lr: float = 0.01
+) -> None:
+    rest = dist.get_world_size() - len(flat) % dist.get_world_size()
+    longer = torch.nn.functional.pad(flat, (0, rest))
+    _right(longer, torch.nn.functional.pad(gradient, (0, rest)), state, lr)
+    flat.copy_(longer[: len(flat)])
+
+
+def makes_its_moments_as_views(
+    flat: torch.Tensor, gradient: torch.Tensor, state: dict[str, Any], lr: float = 0.01
+) -> None:
+    if not state:
+        rank, world = dist.get_rank(), dist.get_world_size()
+        state |= {name: torch.zeros_like(_padded(flat)).chunk(world)[rank] for name in ("m", "v")}
+    _right(flat, gradient, state, lr)
+
+
+def remembers_its_parameters_too(
+    flat: torch.Tensor, gradient: torch.Tensor, state: dict[str, Any], lr: float = 0.01
+) -> None:
+    mine = _padded(flat).chunk(dist.get_world_size())[dist.get_rank()]
+    shard = state.setdefault("shard", mine.clone())
+    shard.copy_(_adam(shard, _mean_of_my_shard(gradient), state, lr))
+    _share(flat, shard)
+
+
+def steps_with_adamw(
+    flat: torch.Tensor, gradient: torch.Tensor, state: dict[str, Any], lr: float = 0.01
+) -> None:
+    shard = _padded(flat).chunk(dist.get_world_size())[dist.get_rank()].clone()
+    shard.grad = _mean_of_my_shard(gradient)
+    optimizer = torch.optim.AdamW([shard], lr=lr)
+    if state:
+        optimizer.state[shard] = state
+    optimizer.step()
+    state |= optimizer.state[shard]
+    _share(flat, shard)
+
+
+def gathers_everybodys_gradient(
+    flat: torch.Tensor, gradient: torch.Tensor, state: dict[str, Any], lr: float = 0.01
+) -> None:
+    rank, world = dist.get_rank(), dist.get_world_size()
+    gradients = [torch.empty_like(gradient) for _ in range(world)]
+    dist.all_gather(gradients, gradient)
+    mean = _padded(torch.stack(gradients).mean(0)).chunk(world)[rank]
+    _share(flat, _adam(_padded(flat).chunk(world)[rank], mean, state, lr))
+
+
+def scatters_with_the_library(
+    flat: torch.Tensor, gradient: torch.Tensor, state: dict[str, Any], lr: float = 0.01
+) -> None:
+    mine = _padded(flat).chunk(dist.get_world_size())[dist.get_rank()]
+    mean = torch.empty_like(mine)
+    dist.reduce_scatter_single(mean, _padded(gradient), op=dist.ReduceOp.AVG)
+    _share(flat, _adam(mine, mean, state, lr))
+
+
+def leaves_a_rank_without_elements_out(
+    flat: torch.Tensor, gradient: torch.Tensor, state: dict[str, Any], lr: float = 0.01
+) -> None:
+    if dist.get_rank() * math.ceil(len(flat) / dist.get_world_size()) < len(flat):
+        _right(flat, gradient, state, lr)
+
+
 MUTANTS = {
     "10.1": [
         deals_out_whole_parameters,
@@ -386,6 +567,9 @@ MUTANTS = {
         gives_away_the_padding,
         cuts_each_parameter,
         leaves_out_ranks_without_pieces,
+        pads_by_a_whole_round_too_much,
+        counts_within_the_shard,
+        cuts_a_parameter_once_at_most,
     ],
     "10.2": [
         clips_by_its_own_norm,
@@ -400,6 +584,11 @@ MUTANTS = {
         clips_copies,
         one_collective_a_shard,
         skips_the_collective_without_shards,
+        starts_from_a_python_zero,
+        divides_by_a_norm_of_zero,
+        clips_each_kind_alone,
+        averages_the_replicated_again,
+        clips_on_its_own_with_the_library,
     ],
     "10.3": [
         is_not_sharded,
@@ -416,6 +605,17 @@ MUTANTS = {
         steps_on_rank_0_and_broadcasts,
         changes_the_gradient,
         ignores_the_learning_rate,
+        binds_a_new_flat,
+        puts_other_storage_under_flat,
+        adds_eps_under_the_root,
+        computes_in_the_default_type,
+        pads_a_length_that_needs_none,
+        makes_its_moments_as_views,
+        remembers_its_parameters_too,
+        steps_with_adamw,
+        gathers_everybodys_gradient,
+        scatters_with_the_library,
+        leaves_a_rank_without_elements_out,
     ],
 }
 
@@ -428,6 +628,10 @@ FITS = {
     "gives_away_the_padding": "padding is nobody's",
     "cuts_each_parameter": "shard of the flat vector",
     "leaves_out_ranks_without_pieces": "an empty list",
+    "includes_the_last_element_in_stop": "stop is excluded",
+    "pads_by_a_whole_round_too_much": "needs no padding",
+    "counts_within_the_shard": "not in the shard",
+    "cuts_a_parameter_once_at_most": "cut where the shard ends",
     "clips_by_its_own_norm": "this rank's gradients alone",
     "counts_the_replicated_on_every_rank": "how often do they count",
     "forgets_the_replicated": "replicated gradients are part",
@@ -439,6 +643,12 @@ FITS = {
     "clips_copies": "in place",
     "one_collective_a_shard": "had not finished",
     "skips_the_collective_without_shards": "had not finished",
+    "returns_the_norm_after_clipping": "after clipping",
+    "starts_from_a_python_zero": "this rank has no shards",
+    "divides_by_a_norm_of_zero": "a gradient of zeros",
+    "clips_each_kind_alone": "all by one factor",
+    "averages_the_replicated_again": "too many collectives",
+    "clips_on_its_own_with_the_library": "this rank's gradients alone",
     "is_not_sharded": "too many numbers in state",
     "all_reduces_and_then_shards": "ran an all_reduce",
     "forgot_to_divide_by_world_size": "sum of the gradients",
@@ -449,4 +659,17 @@ FITS = {
     "keeps_a_full_state_elsewhere": "too few numbers in state",
     "steps_on_rank_0_and_broadcasts": "too many numbers in state",
     "changes_the_gradient": "before the call",
+    "starts_over_in_every_step": "Adam remembers",
+    "ignores_the_learning_rate": "lr is an argument",
+    "binds_a_new_flat": "flat has not changed",
+    "puts_other_storage_under_flat": "flat has not changed",
+    "adds_eps_under_the_root": r"\beps\b",
+    "computes_in_the_default_type": "flat's type",
+    "pads_a_length_that_needs_none": "needs no padding",
+    "makes_its_moments_as_views": "whole storage",
+    "remembers_its_parameters_too": "no parameters",
+    "steps_with_adamw": "weight decay",
+    "gathers_everybodys_gradient": "too many bytes sent",
+    "scatters_with_the_library": "ran an all_reduce",
+    "leaves_a_rank_without_elements_out": r"different shapes|takes? part|had not finished",
 }
