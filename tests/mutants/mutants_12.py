@@ -605,7 +605,7 @@ FITS = {
     "counts_one_input_at_a_time": "its peak is 37 bytes",
     "tries_up_to_the_root_only": "the square root of L is for",
     "returns_none_for_never": "expected  0(.|\n)*came      None",
-    "searches_without_end": "does it end",
+    "searches_without_end": "does the search end",
     "calls_the_library": "torch.utils.checkpoint ran",
     "calls_the_old_library": "torch.utils.checkpoint ran",
     "calls_the_librarys_function": "torch.utils.checkpoint ran",
