@@ -1,0 +1,118 @@
+"""Planted faults of chapter 15: sums that are missing, done twice or in the wrong place, and bytes too many."""
+
+from course_utils.tools.faults import Fault
+
+FAULTS = [
+    Fault(
+        name="takes_a_partial_sum_for_the_product",
+        cell="linear-ranks",
+        find="dist.all_reduce(y)",
+        replace="dist.barrier()",
+        claim="linear-claim",
+    ),
+    Fault(
+        name="no_all_reduce_in_backward",
+        cell="pair-operators",
+        find="return all_reduced(gradient)",
+        replace="return gradient",
+        claim="pair-claim",
+    ),
+    Fault(
+        name="all_reduce_in_both_backwards",
+        cell="pair-operators",
+        find="    def backward(ctx, gradient):\n        return gradient",
+        replace="    def backward(ctx, gradient):\n        return all_reduced(gradient)",
+        claim="pair-claim",
+    ),
+    Fault(
+        name="feed_forward_stays_whole",
+        cell="heads-block",
+        find="block.feed_forward = TensorParallel(block.feed_forward, enter, leave)",
+        replace="pass",
+        claim="heads-claim",
+    ),
+    Fault(
+        name="own_maximum_for_the_largest",
+        cell="vocabulary-class",
+        find="dist.all_reduce(largest, op=dist.ReduceOp.MAX)",
+        replace="dist.barrier()",
+        claim="vocabulary-claim",
+    ),
+    Fault(
+        name="target_on_every_rank",
+        cell="vocabulary-class",
+        find="one_hot = mine[:, None].to(softmax.dtype)",
+        replace="one_hot = torch.ones_like(mine)[:, None].to(softmax.dtype)",
+        claim="vocabulary-claim",
+    ),
+    Fault(
+        name="head_without_its_operator",
+        cell="model-cut",
+        find="TensorParallel(model.head, enter,",
+        replace="TensorParallel(model.head, lambda x: x,",
+        claim="model-claim",
+    ),
+    Fault(
+        name="norms_keep_their_partial_gradients",
+        cell="sequence-block",
+        find="lambda weight: dist.all_reduce(weight.grad)",
+        replace="lambda weight: None",
+        claim="sequence-claim",
+    ),
+    Fault(
+        name="reduces_everything_to_scatter_a_part",
+        cell="sequence-scatter",
+        find="dist.all_to_all_single(received, parts)\n    return received.sum(0)",
+        replace="dist.all_reduce(parts)\n    return parts[dist.get_rank()]",
+        claim="sequence-claim",
+    ),
+    Fault(
+        name="saves_what_tensor_parallelism_saves",
+        cell="sequence-saved",
+        find='sequences[0]["saved"]',
+        replace='blocks[0]["saved"]',
+        claim="sequence-saved",
+    ),
+    Fault(
+        name="input_of_attention_not_prepared",
+        cell="torch-plan",
+        find='prepared_plan = plan | {"attention": whole}',
+        replace="prepared_plan = plan",
+        claim="torch-claim",
+    ),
+    Fault(
+        name="gradients_of_attention_only",
+        cell="cost-claim",
+        find="build().blocks[0].parameters()",
+        replace="build().blocks[0].attention.parameters()",
+        claim="cost-claim",
+    ),
+    Fault(
+        name="forward_messages_only",
+        cell="cost-functions",
+        find="return 2 * 8 * n",
+        replace="return 2 * 4 * n",
+        claim="cost-node-claim",
+    ),
+    Fault(
+        name="incomplete_is_complete_after_all",
+        cell="wrong-missing-run",
+        find="launch(training, lambda x: x)",
+        replace="launch(training, copy_to_ranks)",
+        claim="wrong-missing-claim",
+    ),
+    Fault(
+        name="one_stream_for_the_inside_of_all_ranks",
+        cell="wrong-dropout-run",
+        find="OwnStream(100 + rank)",
+        replace="OwnStream(100)",
+        claim="wrong-dropout-claim",
+    ),
+    Fault(
+        name="bias_after_the_sum",
+        cell="wrong-bias-claim",
+        find=" + bias  # each rank adds it\n    dist.all_reduce(y)",
+        replace="\n    dist.all_reduce(y)\n    y += bias",
+        claim="wrong-bias-claim",
+    ),
+]
