@@ -1,4 +1,4 @@
-"""Planted faults of chapter 15: sums that are missing, done twice or in the wrong place, and bytes too many."""
+"""Planted faults of chapter 15: sums that are missing, done twice or in the wrong place; bytes too many."""
 
 from course_utils.tools.faults import Fault
 
