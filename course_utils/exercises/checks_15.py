@@ -15,18 +15,24 @@ from torch.nn import functional as F
 from course_utils.exercises.judging import Exercise, at_most, compare, reject
 from course_utils.measure import count_operations, storage_bytes
 
-_LINEARS = (
+_SHAPES = (
     (6, 10, True),
     (7, 8, False),
     (6, 3, True),
-)  # n_in, n_out, bias; 3 outputs leave a rank of 4 without any
+)  # whole features, cut ones, bias; 3: none for rank 3 of 4
 _ATTENTIONS = ((24, 6), (20, 5))  # C, n_head
 _STEP = 0.05
-_AFTER = "it was right before the step: which gradient is wrong, or counts once for each rank?"
-_HEADS = (
-    "a head has rows in three places of qkv.weight and qkv.bias, and columns of out.weight; then comes a sum"
-)
 _SLACK = 1.2  # of the numbers that a rank has to hold: room for an index, not for a whole layer
+_KEYS = {
+    "before": "the output",
+    "gradient": "the gradient of the input",
+    "after": "the output after one SGD step",
+}
+_AFTER = "it was right before the step: which gradient is wrong, or counts once for each rank?"
+_AGAIN = "it is summed up once too often"
+_CUT = "no_grad, detach() and .data cut the graph: parameters are nn.Parameter, set in __init__"
+_LOST = "backward has to reach the input: detach(), .data and what was sent as data cut the graph"
+_HELD = "this rank's part only, as a copy: a view, or an attribute that keeps the layer, holds all of it"
 
 
 def _random(seed: int, *shape: int) -> Tensor:
@@ -44,6 +50,10 @@ def _part(tensor: Tensor, dim: int, rank: int, world_size: int) -> Tensor:
     return tensor.tensor_split(world_size, dim)[rank]
 
 
+def _bias(linear: nn.Linear) -> Tensor:
+    return torch.zeros(()) if linear.bias is None else linear.bias.detach().clone()
+
+
 def _agreed(good: bool) -> bool:
     """Whether it is good on all ranks: if one left, the others would wait for it in backward."""
     flag = torch.tensor(int(good))
@@ -59,9 +69,9 @@ def _see(module: Any, x: Tensor, weights: Tensor) -> dict[str, Any]:
         y = module(x)
     shape = list(y.shape) if isinstance(y, Tensor) else type(y).__name__
     seen = {"numbers": numbers, "shape": shape, "wanted": list(weights.shape), "forward": forward.sequence}
-    differentiable = isinstance(y, Tensor) and y.requires_grad
-    if not _agreed(shape == seen["wanted"] and differentiable):
-        return seen | {"differentiable": differentiable}
+    seen["differentiable"] = isinstance(y, Tensor) and y.requires_grad
+    if not _agreed(shape == seen["wanted"] and seen["differentiable"]):
+        return seen
     with count_operations() as backward:
         (y * weights).sum().backward()
     before = y.detach().clone()
@@ -70,8 +80,7 @@ def _see(module: Any, x: Tensor, weights: Tensor) -> dict[str, Any]:
             if p.grad is not None:
                 p -= _STEP * p.grad
         after = module(x.detach())
-    grads = {"before": before, "gradient": x.grad, "after": after}
-    return seen | grads | {"differentiable": True, "backward": backward.sequence}
+    return seen | {"before": before, "gradient": x.grad, "after": after, "backward": backward.sequence}
 
 
 def _serial(module: nn.Module, x: Tensor, weights: Tensor) -> dict[str, Tensor]:
@@ -84,174 +93,134 @@ def _serial(module: nn.Module, x: Tensor, weights: Tensor) -> dict[str, Tensor]:
         return {"before": before.detach(), "gradient": x.grad, "after": module(x)}
 
 
-def _decide_form(what: str, s: dict[str, Any], rank: int) -> None:
-    shape = "every rank has its part of the features, and all of everything else"
-    compare(f"{what}: shape of the output", s["shape"], s["wanted"], rank=rank, hint=shape)
-    if not s["differentiable"]:
-        hint = "no_grad, detach() and .data cut the graph: parameters are nn.Parameter, set in __init__"
-        reject(f"{what}: the output does not lead back to parameters and input", rank=rank, hint=hint)
-
-
 def _same(came: Any, wanted: Tensor) -> bool:
     try:
-        return torch.allclose(torch.tensor(came, dtype=torch.float64), wanted, rtol=0, atol=1e-8)
-    except (RuntimeError, TypeError, ValueError):  # not the form of a tensor, or of this one
+        return torch.allclose(torch.as_tensor(came, dtype=torch.float64), wanted, rtol=0, atol=1e-8)
+    except (RuntimeError, TypeError, ValueError):  # None, or another shape
         return False
 
 
-def _decide(what: str, key: str, s: dict[str, Any], wanted: Tensor, rank: int, hint: str) -> None:
-    compare(f"{what}: {key}", s[_KEYS[key]], wanted, rank=rank, hint=hint, tolerance=1e-8)
-
-
-_KEYS = {
-    "the output": "before",
-    "the gradient of the input": "gradient",
-    "the output after one SGD step": "after",
-}
-
-
-def _decide_held(what: str, s: dict[str, Any], numbers: int, rank: int) -> None:
-    hint = "this rank's part only, as a copy: a view, or an attribute that keeps the layer, holds all of it"
-    at_most(f"numbers held ({what})", s["numbers"], int(_SLACK * numbers) + 2, rank=rank, hint=hint)
-
-
-def _decide_traffic(
-    what: str, s: dict[str, Any], sizes: tuple[int, int], rank: int, hints: tuple[str, str]
+def _decide(
+    what: str,
+    s: dict[str, Any],
+    rank: int,
+    wanted: dict[str, Tensor],
+    hint: Callable[[str, Any], str],
+    numbers: int,
+    traffic: dict[str, tuple[int, str]],
 ) -> None:
-    """sizes: numbers that the one collective of forward and of backward takes; 0: there is none."""
-    for direction, size, hint in zip(("forward", "backward"), sizes, hints, strict=True):
-        ran = s[direction]
-        at_most(f"collectives in {direction} ({what})", len(ran), int(size > 0), rank=rank, hint=hint)
-        came = sum(given for _, given in ran)
-        at_most(f"bytes given to collectives in {direction} ({what})", came, 8 * size, rank=rank, hint=hint)
+    """wanted: this rank's. numbers: that a rank holds. traffic: how many the one collective of a direction
+    takes, or 0 where there is none, and a hint."""
+    shape = "every rank has its part of the features that are cut, and all of everything else"
+    compare(f"{what}: shape of the output", s["shape"], s["wanted"], rank=rank, hint=shape)
+    if not s["differentiable"]:
+        reject(f"{what}: the output does not lead back to parameters and input", rank=rank, hint=_CUT)
+    for key, named in _KEYS.items():
+        if s[key] is None:
+            reject(f"{what}: {named} does not exist", rank=rank, hint=_LOST)
+        tokens = wanted[key].flatten(0, 1)
+        came = torch.tensor(s[key], dtype=torch.float64).reshape(tokens.shape)
+        for i, (row, token) in enumerate(zip(came, tokens, strict=True)):  # one token can be read
+            if not _same(row, token):
+                of = f"{what}: {named}, token {i}"
+                compare(of, row.tolist(), token, rank=rank, hint=hint(key, s[key]), tolerance=1e-8)
+    at_most(f"numbers held ({what})", s["numbers"], int(_SLACK * numbers) + 2, rank=rank, hint=_HELD)
+    for direction, (size, why) in traffic.items():
+        at_most(f"collectives in {direction} ({what})", len(s[direction]), int(size > 0), rank=rank, hint=why)
+        given = sum(given for _, given in s[direction])
+        at_most(f"bytes given to collectives in {direction} ({what})", given, 8 * size, rank=rank, hint=why)
 
 
-def _column_case(case: int) -> tuple[nn.Linear, Tensor, Tensor, str]:
-    n_in, n_out, bias = _LINEARS[case]
-    what = f"{n_in} inputs, {n_out} outputs" + ("" if bias else ", no bias")
-    return (
-        _linear(case, n_in, n_out, bias),
-        _random(10 + case, 2, 3, n_in),
-        _random(20 + case, 2, 3, n_out),
-        what,
-    )
+def _named(n_in: int, n_out: int, bias: bool) -> str:
+    return f"{n_in} inputs, {n_out} outputs" + ("" if bias else ", no bias")
 
 
 def see_column(make: Callable[..., Any]) -> list[dict[str, Any]]:
     rank, world_size, seen = dist.get_rank(), dist.get_world_size(), []
-    for case in range(len(_LINEARS)):
-        linear, x, weights, _ = _column_case(case)
+    for case, (n_in, n_out, bias) in enumerate(_SHAPES):
+        x, weights = _random(10 + case, 2, 3, n_in), _random(20 + case, 2, 3, n_out)
+        linear = _linear(case, n_in, n_out, bias)
         seen.append(_see(make(linear), x, _part(weights, -1, rank, world_size)))
     return seen
 
 
 def decide_column(seen: list[list[dict[str, Any]]]) -> str:
     world_size = len(seen)
-    for case in range(len(_LINEARS)):
-        linear, x, weights, what = _column_case(case)
-        partial = [_own_gradient(linear, weights, rank, world_size) for rank in range(world_size)]
+    for case, (n_in, n_out, bias) in enumerate(_SHAPES):
+        x, weights = _random(10 + case, 2, 3, n_in), _random(20 + case, 2, 3, n_out)
+        linear = _linear(case, n_in, n_out, bias)
+        matrix, offset = linear.weight.detach().clone(), _bias(linear)
         numbers = sum(_part(p, 0, 0, world_size).numel() for p in linear.parameters())
-        wanted = _serial(linear, x, weights)
+        whole = _serial(linear, x, weights)
         for rank, s in enumerate(s[case] for s in seen):
-            _decide_form(what, s, rank)
-            output = "this rank's rows of nn.Linear's weight, and its part of the bias, once"
-            if _same(s["before"], _part(wanted["before"] - _bias(case), -1, rank, world_size)):
-                output = "where is the bias?"
-            _decide(what, "the output", s, _part(wanted["before"], -1, rank, world_size), rank, output)
-            gradient = "every rank needs the whole gradient of x: what have the ranks to do with their own?"
-            if _same(s["gradient"], partial[rank]):
-                gradient = (
-                    "that is the gradient through this rank's outputs only; the others' outputs saw x, too"
-                )
-            _decide(what, "the gradient of the input", s, wanted["gradient"], rank, gradient)
-            after = "weights and biases have to be parameters, and get the gradient of their own outputs"
-            _decide(
-                what,
-                "the output after one SGD step",
-                s,
-                _part(wanted["after"], -1, rank, world_size),
-                rank,
-                after,
-            )
-            forward = "the outputs stay where they are"
-            backward = "one sum, of tensors of x's shape"
-            _decide_held(what, s, numbers, rank)
-            _decide_traffic(what, s, (0, x.numel()), rank, (forward, backward))
+            own = {key: _part(whole[key], -1, rank, world_size) for key in ("before", "after")}
+            mistakes = {
+                "where is the bias?": _part(whole["before"] - offset, -1, rank, world_size),
+                "that is the gradient through this rank's outputs only; the others saw x, too": (
+                    _part(weights, -1, rank, world_size) @ _part(matrix, 0, rank, world_size)
+                ),
+                _AGAIN: world_size * whole["gradient"],
+            }
+            others = {
+                "before": "this rank's rows of nn.Linear's weight, and its part of the bias, once",
+                "gradient": "every rank needs the whole gradient: what have the ranks to do with their own?",
+                "after": "weight and bias are parameters, and get the gradient of their own outputs",
+            }
+            hint = _hints(mistakes, others)
+            traffic = {
+                "forward": (0, "the outputs stay where they are"),
+                "backward": (x.numel(), "one sum, of tensors of x's shape"),
+            }
+            _decide(_named(n_in, n_out, bias), s, rank, whole | own, hint, numbers, traffic)
     return "parts forward, one sum backward, nobody holds more than its part; one without outputs sums, too."
-
-
-def _bias(case: int) -> Tensor:
-    bias = _column_case(case)[0].bias
-    return torch.zeros(()) if bias is None else bias.detach()
-
-
-def _own_gradient(linear: nn.Linear, weights: Tensor, rank: int, world_size: int) -> Tensor:
-    own, rows = _part(weights, -1, rank, world_size), _part(linear.weight.detach(), 0, rank, world_size)
-    return own @ rows
 
 
 def see_row(make: Callable[..., Any]) -> list[dict[str, Any]]:
     rank, world_size, seen = dist.get_rank(), dist.get_world_size(), []
-    for case in range(len(_LINEARS)):
-        linear, x, weights, _ = _row_case(case)
+    for case, (n_out, n_in, bias) in enumerate(_SHAPES):
+        x, weights = _random(10 + case, 2, 3, n_in), _random(20 + case, 2, 3, n_out)
+        linear = _linear(case, n_in, n_out, bias)
         seen.append(_see(make(linear), _part(x, -1, rank, world_size), weights))
     return seen
 
 
-def _row_case(case: int) -> tuple[nn.Linear, Tensor, Tensor, str]:
-    n_out, n_in, bias = _LINEARS[case]  # here it is the inputs that don't divide
-    what = f"{n_in} inputs, {n_out} outputs" + ("" if bias else ", no bias")
-    return (
-        _linear(case, n_in, n_out, bias),
-        _random(10 + case, 2, 3, n_in),
-        _random(20 + case, 2, 3, n_out),
-        what,
-    )
-
-
 def decide_row(seen: list[list[dict[str, Any]]]) -> str:
     world_size = len(seen)
-    for case in range(len(_LINEARS)):
-        linear, x, weights, what = _row_case(case)
-        bias = torch.zeros(()) if linear.bias is None else linear.bias.detach().clone()
-        numbers = _part(linear.weight, 1, 0, world_size).numel() + bias.numel()
-        products = [_row_product(linear, x, rank, world_size) for rank in range(world_size)]
-        wanted = _serial(linear, x, weights)
+    traffic_hint = "one sum, of tensors of the output's shape; the bias needs no messages"
+    whole_hint = "the gradient of the output is whole on every rank: what is left to communicate?"
+    for case, (n_out, n_in, bias) in enumerate(_SHAPES):
+        x, weights = _random(10 + case, 2, 3, n_in), _random(20 + case, 2, 3, n_out)
+        linear = _linear(case, n_in, n_out, bias)
+        matrix, offset = linear.weight.detach().clone(), _bias(linear)
+        numbers = _part(matrix, 1, 0, world_size).numel() + offset.numel()
+        whole = _serial(linear, x, weights)
         for rank, s in enumerate(s[case] for s in seen):
-            _decide_form(what, s, rank)
-            output = _row_hint(s["before"], wanted["before"], bias, products[rank], world_size)
-            _decide(what, "the output", s, wanted["before"], rank, output)
-            gradient = "the gradient of the output is whole on every rank: what is left to communicate?"
-            _decide(
-                what,
-                "the gradient of the input",
-                s,
-                _part(wanted["gradient"], -1, rank, world_size),
-                rank,
-                gradient,
-            )
-            after = _AFTER
-            _decide(what, "the output after one SGD step", s, wanted["after"], rank, after)
-            _decide_held(what, s, numbers, rank)
-            forward = "one sum, of tensors of the output's shape; the bias needs no messages"
-            backward = "the gradient of the output is whole on every rank: nothing is left to communicate"
-            _decide_traffic(what, s, (wanted["before"].numel(), 0), rank, (forward, backward))
+            gradient = _part(whole["gradient"], -1, rank, world_size)
+            product = _part(x, -1, rank, world_size) @ _part(matrix, 1, rank, world_size).T
+            mistakes = {
+                "the bias is in it once for each rank": whole["before"] + (world_size - 1) * offset,
+                "where is the bias?": whole["before"] - offset,
+                "that is this rank's partial sum": product + offset,
+                "that is this rank's partial sum, without a bias": product,
+                whole_hint: world_size * gradient,
+            }
+            others = {
+                "before": "this rank's columns of nn.Linear's weight meet its inputs; then comes a sum",
+                "gradient": "it comes from the whole output, through this rank's columns",
+                "after": _AFTER,
+            }
+            hint = _hints(mistakes, others)
+            traffic = {"forward": (whole["before"].numel(), traffic_hint), "backward": (0, whole_hint)}
+            wanted = whole | {"gradient": gradient}
+            _decide(_named(n_in, n_out, bias), s, rank, wanted, hint, numbers, traffic)
     return "one sum forward, nothing backward, and the bias is in it once, before and after a step."
 
 
-def _row_product(linear: nn.Linear, x: Tensor, rank: int, world_size: int) -> Tensor:
-    return _part(x, -1, rank, world_size) @ _part(linear.weight.detach(), 1, rank, world_size).T
-
-
-def _row_hint(came: Any, wanted: Tensor, bias: Tensor, product: Tensor, world_size: int) -> str:
-    """What an output that is wrong was computed from."""
-    if _same(came, wanted + (world_size - 1) * bias):
-        return "the bias is in it once for each rank"
-    if _same(came, wanted - bias):
-        return "where is the bias?"
-    if _same(came, product + bias) or _same(came, product):
-        return "that is this rank's partial sum"
-    return "this rank's columns of nn.Linear's weight meet its inputs; the sum over ranks is the output"
+def _hints(mistakes: dict[str, Tensor], others: dict[str, str]) -> Callable[[str, Any], str]:
+    """The hint whose wrong value came, or the general one of what is wrong."""
+    return lambda key, came: next(
+        (hint for hint, value in mistakes.items() if _same(came, value)), others[key]
+    )
 
 
 class _Attention(nn.Module):
@@ -265,56 +234,55 @@ class _Attention(nn.Module):
         return self.out(y.transpose(1, 2).flatten(2))
 
 
-def _attention_case(case: int) -> tuple[tuple[nn.Linear, nn.Linear, int], Tensor, Tensor, str]:
+def _layers(case: int) -> tuple[nn.Linear, nn.Linear, int]:
     C, n_head = _ATTENTIONS[case]
-    layers = _linear(50 + case, C, 3 * C), _linear(60 + case, C, C), n_head
-    return (
-        layers,
-        _random(30 + case, 2, 5, C),
-        _random(40 + case, 2, 5, C),
-        f"{n_head} heads of {C // n_head}",
-    )
+    return _linear(50 + case, C, 3 * C), _linear(60 + case, C, C), n_head
 
 
 def see_attention(make: Callable[..., Any]) -> list[dict[str, Any]]:
     seen = []
-    for case in range(len(_ATTENTIONS)):
-        layers, x, weights, _ = _attention_case(case)
-        seen.append(_see(make(*layers), x, weights))
+    for case, (C, _) in enumerate(_ATTENTIONS):
+        seen.append(_see(make(*_layers(case)), _random(30 + case, 2, 5, C), _random(40 + case, 2, 5, C)))
     return seen
 
 
 def decide_attention(seen: list[list[dict[str, Any]]]) -> str:
     world_size = len(seen)
+    once = "one all-reduce each way, of tensors of x's shape: what stands between the pair needs none"
     for case, (C, n_head) in enumerate(_ATTENTIONS):
-        (qkv, out, _), x, weights, what = _attention_case(case)
-        bias, parts = out.bias.detach().clone(), _part(torch.arange(n_head), 0, 0, world_size)
+        x, weights = _random(30 + case, 2, 5, C), _random(40 + case, 2, 5, C)
+        qkv, out, _ = _layers(case)
+        offset = _bias(out)
         with torch.no_grad():
             everywhere = _Attention(qkv, out, n_head, causal=False)(x)
         wanted = _serial(_Attention(qkv, out, n_head), x, weights)
+        mistakes = {
+            "the bias of out is in it once for each rank": wanted["before"] + (world_size - 1) * offset,
+            "where is the bias of out?": wanted["before"] - offset,
+            "causal: a position does not see later ones": everywhere,
+            _AGAIN: world_size * wanted["gradient"],
+        }
+        others = {
+            "before": "a head has rows in three places of qkv's weight and bias, and columns of out's weight",
+            "gradient": "x goes into all heads, also those of other ranks",
+            "after": _AFTER,
+        }
+        own = -(-n_head // world_size) * (C // n_head)  # numbers of rank 0's heads, which has most
+        numbers, traffic = (
+            3 * own * (C + 1) + own * C + C,
+            dict.fromkeys(("forward", "backward"), (x.numel(), once)),
+        )
         for rank, s in enumerate(s[case] for s in seen):
-            _decide_form(what, s, rank)
-            output = _attention_hint(s["before"], wanted["before"], bias, everywhere, world_size)
-            _decide(what, "the output", s, wanted["before"], rank, output)
-            gradient = "x goes into all heads, also those of other ranks"
-            _decide(what, "the gradient of the input", s, wanted["gradient"], rank, gradient)
-            after = _AFTER
-            _decide(what, "the output after one SGD step", s, wanted["after"], rank, after)
-            own = len(parts) * (C // n_head)  # rank 0 has most heads
-            _decide_held(what, s, 3 * own * (C + 1) + own * C + C, rank)
-            once = "one all-reduce each way, of tensors of x's shape: what stands between the pair needs none"
-            _decide_traffic(what, s, (x.numel(), x.numel()), rank, (once, once))
+            _decide(
+                f"{n_head} heads of {C // n_head}",
+                s,
+                rank,
+                wanted,
+                _hints(mistakes, others),
+                numbers,
+                traffic,
+            )
     return "whole heads on each rank, also where their number does not divide, and one sum each way."
-
-
-def _attention_hint(came: Any, wanted: Tensor, bias: Tensor, everywhere: Tensor, world_size: int) -> str:
-    if _same(came, wanted + (world_size - 1) * bias):
-        return "the bias of out is in it once for each rank"
-    if _same(came, wanted - bias):
-        return "where is the bias of out?"
-    if _same(came, everywhere):
-        return "causal: a position does not see later ones"
-    return _HEADS
 
 
 EXERCISES = {
