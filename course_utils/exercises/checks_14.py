@@ -17,14 +17,15 @@ from course_utils.measure import count_operations
 Intervals = Sequence[tuple[float, float]]
 
 _INTERVALS: tuple[tuple[Intervals, Intervals], ...] = (
-    ([(0.0, 2.0), (3.0, 5.0)], [(1.0, 4.5)]),
+    ([(0.0, 2.0), (3.0, 5.0)], [(1.5, 4.75)]),
     ([(0.0, 4.0)], [(1.0, 2.0), (3.0, 6.0)]),
-    ([(6.0, 7.0), (0.0, 1.0)], [(2.0, 3.0), (2.5, 4.0), (0.5, 1.5)]),  # overlapping messages
+    ([(6.0, 7.0), (0.0, 1.0)], [(2.0, 3.0), (2.75, 4.0), (0.5, 1.5)]),  # overlapping messages
     ([(0.0, 3.0), (1.0, 2.0), (2.5, 4.0)], [(0.5, 5.0)]),  # overlapping and nested computation
     ([(0.0, 1.0), (1.0, 2.0)], [(0.0, 6.0), (1.0, 2.0), (5.5, 7.25)]),
     ([], [(4.0, 5.0), (1.0, 3.0)]),
     ([(0.0, 9.0)], [(1.0, 2.0), (3.0, 4.0)]),
     ([(0.0, 9.0)], []),
+    ([(0.0, 5e-4)], [(2.5e-4, 7.5e-4)]),  # as short as those of a profiler
 )
 
 
@@ -59,15 +60,41 @@ def see_exposed(exposed_seconds: Callable[..., Any]) -> list[Any]:
     return [exposed_seconds(list(computing), list(waiting)) for computing, waiting in _INTERVALS]
 
 
+def _careless(communicating: Intervals, computing: Intervals, *, ordered: bool) -> float:
+    """Exposed seconds with a mistake in merging: the last end wins, or else nothing is sorted."""
+    covers = []
+    for intervals in (communicating, computing):
+        covered: list[tuple[float, float]] = []
+        for start, end in sorted(intervals) if ordered else intervals:
+            if covered and start <= covered[-1][1]:
+                covered[-1] = covered[-1][0], end if ordered else max(covered[-1][1], end)
+            else:
+                covered.append((start, end))
+        covers.append(covered)
+    return _seconds(covers[0]) - _common(*covers)
+
+
 def _exposed_hint(came: Any, computing: Intervals, communicating: Intervals) -> str:
     """What to think of, by the mistake that gives this value."""
     if not isinstance(came, (int, float)):
         return "one number of seconds"
     cover, work = _cover(communicating), _cover(computing)
+    if min(start for start, _ in communicating or [(1.0, 1.0)]) < 1e-3:
+        return "no grid of milliseconds: calculate with the starts and ends themselves"
+    hull = [(min(s for s, _ in cover), max(e for _, e in cover))] if cover else []
+    by_pairs = _seconds(communicating) - sum(
+        _common([one], [other]) for one, other in zip(communicating, computing, strict=False)
+    )
     both = _seconds(communicating) - _common(communicating, computing)
     messages = _seconds(communicating) - _common(communicating, work)
     computation = _seconds(cover) - _common(cover, computing)
     known = {  # where two mistakes give the same value, the later hint is the simpler one
+        _careless(communicating, computing, ordered=False): "the intervals come in any order: sort them",
+        _careless(communicating, computing, ordered=True): (
+            "an interval can lie inside another: what covers both ends at the later of the two ends"
+        ),
+        _seconds(hull) - _common(hull, work): "in the gaps between the messages nothing is communicated",
+        by_pairs: "a message can meet several intervals of computation",
         _seconds(communicating): "that is the sum of all messages; some of them run during computation",
         _seconds(cover): "that is all communication; some of it runs during computation",
         max(0.0, _seconds(cover) - _seconds(work)): "lengths alone don't tell: where do the intervals meet?",
@@ -93,9 +120,10 @@ def decide_exposed(seen: list[list[Any]]) -> str:
 # 14.2 · half is lost
 
 _STEPS = (  # compute (s), size (B), alpha (s), bandwidth (B/s)
+    (2.0, 1.4e9, 1e-4, 50e9),
     (0.3, 1.4e9, 20e-6, 10e9),
-    (10.0, 1.4e9, 20e-6, 50e9),
-    (1.0, 4e6, 1e-3, 1e9),
+    (0.46875, 2.0**20, 2.0**-6, 2.0**26),  # exactly half at 4 ranks, in whichever order it is calculated
+    (0.0495, 1e6, 0.0, 1e9),
     (0.001, 1e9, 10e-6, 1e9),
     (30.0, 1e6, 5e-6, 25e9),
 )
@@ -120,9 +148,11 @@ def see_half_lost(half_lost: Callable[..., Any]) -> list[Any]:
 def _half_hint(came: Any, step: tuple[float, float, float, float]) -> str:
     compute, size, alpha, bandwidth = step
     wanted = _half_lost(*step)
+    if isinstance(came, float):
+        return "a number of ranks is an int: the first whole number that wastes half"
+    if step == _STEPS[-1]:
+        return "here it takes more than a thousand ranks: go on until half is lost"
     known = {
-        wanted - 1: "that many ranks still use more than half; the first that do not were asked for",
-        wanted + 1: "one rank fewer wastes half already",
         _half_lost(
             compute, size, 0.0, bandwidth
         ): "large messages are not all: what do many small ones cost?",
@@ -131,17 +161,21 @@ def _half_hint(came: Any, step: tuple[float, float, float, float]) -> str:
             "that is weak scaling: here each rank computes for 1/W of the time"
         ),
         _half_lost(compute, size / 2, alpha / 2, bandwidth): "a ring has two halves: how many steps in all?",
-        _first(lambda W: compute <= W * (2 * (W - 1) * alpha + 2 * size / bandwidth)): (
-            "a rank sends 2(W-1)/W times the size, which is much less than twice for few ranks"
-        ),
         _first(lambda W: compute <= W * 2 * (W - 1) * (alpha + size / bandwidth)): (
             "how many bytes does one step of the ring carry?"
         ),
+        _first(lambda W: compute <= W * (2 * (W - 1) * alpha + size / bandwidth)): (
+            "a rank sends 2(W-1)/W times the size, not the size"
+        ),
         1 << (wanted - 1).bit_length(): "any number of ranks, not powers of two only",
     }
+    known[wanted + 1] = "one rank fewer wastes half already"
+    known[wanted - 1] = (
+        "that many ranks still use more than half; does each send 2(W-1)/W times the size, and not twice?"
+    )
+    if wanted > 8:
+        known[2] = "how long does the ring take on two ranks? The bandwidth is in bytes a second"
     known.pop(wanted, None)
-    if type(came) is float and came.is_integer():
-        return "a number of ranks is an int"
     return known.get(came, "write T1 / (W * TW) with TW = compute / W + the ring's time, and try W = 2, 3, 4")
 
 
@@ -214,12 +248,14 @@ def _logged_collectives() -> Iterator[list[Collective]]:
 
 
 _ELEMENTS = (16, 10, 3)
+_LARGE = 3  # this many elements are too large for float32
 _LOCAL = {4: 2, 6: 2, 8: 4}  # world size: ranks a node
 
 
 def _given(rank: int, n: int) -> torch.Tensor:
     """Whole numbers in float64: their sums are exact in any order."""
-    return torch.randint(1, 1000, (n,), generator=torch.Generator().manual_seed(100 * n + rank)).double()
+    low, high = (10**8, 10**9) if n == _LARGE else (1, 1000)
+    return torch.randint(low, high, (n,), generator=torch.Generator().manual_seed(100 * n + rank)).double()
 
 
 def see_hierarchical(hierarchical_all_reduce: Callable[..., Any]) -> list[dict[str, Any]]:
@@ -254,6 +290,8 @@ def _hierarchical_hint(came: Any, rank: int, n: int, world_size: int) -> str:
             return hint
     if came == [value / world_size for value in total]:
         return "that is the average: the sum is asked for"
+    if isinstance(came, list) and all(abs(c / t - 1) < 1e-6 for c, t in zip(came, total, strict=True)):
+        return "that is the sum, but rounded: does a copy have another dtype than x?"
     if isinstance(came, list) and sorted(map(str, came)) == sorted(map(str, total)):
         return "all is there, in another order: which rank of a node holds which chunk?"
     right = [i for i, (c, t) in enumerate(zip(came, total, strict=True)) if c == t]
@@ -270,7 +308,7 @@ def decide_hierarchical(seen: list[list[dict[str, Any]]]) -> str:
         for rank, runs in enumerate(seen):
             hint = _hierarchical_hint(runs[i]["x"], rank, n, world_size)
             what = f"x of {n} elements after the call, {world_size // local} nodes of {local}"
-            compare(what, runs[i]["x"], total, rank=rank, hint=hint)
+            compare(what, runs[i]["x"], total, rank=rank, hint=hint, tolerance=1e-12)
         for rank, runs in enumerate(seen):
             _check_crossing(runs[i], rank, n, world_size)
     return (
@@ -321,7 +359,7 @@ EXERCISES = {
         decide_half_lost,
         world_sizes=(1,),
         timeout=8,
-        timeout_hint="does your loop come to an end? With more ranks the efficiency only falls",
+        timeout_hint="does your loop come to an end? With alpha = 0 the bytes alone lower the efficiency",
     ),
     "14.3": Exercise(
         see_hierarchical,
@@ -329,7 +367,8 @@ EXERCISES = {
         world_sizes=(8, 6),
         timeout=10,
         timeout_hint=(
-            "every rank calls new_group for every group, in the same order, and then uses its own two groups"
+            "every rank calls new_group for every group, in the same order; then a collective needs "
+            "all ranks of its group"
         ),
     ),
 }

@@ -1,6 +1,7 @@
 """Wrong solutions of chapter 14: exposed communication, where half is lost, a hierarchical all-reduce."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
@@ -126,7 +127,7 @@ def calls_the_timeline(computing: Intervals, communicating: Intervals) -> float:
 # 14.2: half_lost(compute, size, alpha, bandwidth)
 
 
-def first_half(compute: float, seconds: "callable") -> int:
+def first_half(compute: float, seconds: Callable[[int], float]) -> int:
     """The smallest W whose step of seconds(W) is at most half as good as compute / W."""
     W = 2
     while W * seconds(W) < 2 * compute:
@@ -163,7 +164,9 @@ def pays_alpha_once(compute: float, size: float, alpha: float, bandwidth: float)
 
 
 def takes_bandwidth_for_seconds_a_byte(compute: float, size: float, alpha: float, bandwidth: float) -> int:
-    return first_half(compute, lambda W: compute / W + 2 * (W - 1) * alpha + 2 * (W - 1) / W * size * bandwidth)
+    return first_half(
+        compute, lambda W: compute / W + 2 * (W - 1) * alpha + 2 * (W - 1) / W * size * bandwidth
+    )
 
 
 def keeps_the_batch_of_each_rank(compute: float, size: float, alpha: float, bandwidth: float) -> int:
@@ -178,7 +181,9 @@ def returns_the_last_good_number(compute: float, size: float, alpha: float, band
 
 
 def right_number(compute: float, size: float, alpha: float, bandwidth: float) -> int:
-    return first_half(compute, lambda W: compute / W + 2 * (W - 1) * alpha + 2 * (W - 1) / W * size / bandwidth)
+    return first_half(
+        compute, lambda W: compute / W + 2 * (W - 1) * alpha + 2 * (W - 1) / W * size / bandwidth
+    )
 
 
 def wants_less_than_half(compute: float, size: float, alpha: float, bandwidth: float) -> int:
@@ -449,4 +454,53 @@ MUTANTS = {
         waits_on_the_first_node_alone,
     ],
 }
-FITS: dict[str, str] = {}
+FITS = {
+    "counts_all_communication": "that is all communication",
+    "subtracts_the_lengths": "lengths alone",
+    "returns_what_is_hidden": "computing hides",
+    "counts_overlapping_messages_twice": "two messages at the same time",
+    "hides_twice_behind_overlapping_computation": "two of them hide counts once",
+    "compares_intervals_pair_by_pair": "several intervals of computation",
+    "cuts_at_the_first_overlap_alone": "several intervals of computation",
+    "forgets_intervals_inside_others": "inside another",
+    "forgot_to_sort": "any order",
+    "takes_first_start_to_last_end": "gaps|all communication",
+    "fails_without_computation": "empty",
+    "counts_whole_milliseconds": "milliseconds",
+    "calls_the_timeline": "asks you to write",
+    "forgot_alpha": "many small ones",
+    "forgot_the_bytes": "bytes",
+    "sends_the_tensor_once": "not the size",
+    "takes_the_limit_of_two_sizes": "and not twice",
+    "counts_one_half_of_the_ring": "two halves",
+    "sends_whole_tensors_in_each_step": "one step of the ring",
+    "pays_alpha_once": "many small ones",
+    "takes_bandwidth_for_seconds_a_byte": "bytes a second",
+    "keeps_the_batch_of_each_rank": "weak scaling",
+    "returns_the_last_good_number": "still use more than half",
+    "wants_less_than_half": "one rank fewer",
+    "tries_powers_of_two": "powers of two",
+    "gives_up_at_1024": "go on until",
+    "returns_the_root_unrounded": "an int",
+    "rounds_the_root_down": "still use more than half",
+    "divides_by_alpha": "by zero",
+    "where_communication_is_half_of_one_ranks_step": "T1 /",
+    "calls_all_reduce": "all ranks of all nodes",
+    "all_reduces_the_world_in_pieces": "all ranks of all nodes",
+    "all_reduces_whole_tensors_twice": "only the chunk",
+    "sends_everything_through_a_leader": "only the chunk",
+    "takes_the_row_for_the_node": "only the chunk",
+    "returns_the_sum": "into x itself",
+    "binds_the_name_x": "into x itself",
+    "divides_by_world_size": "average",
+    "needs_a_divisible_size": "reduce_scatter_single",
+    "drops_the_rest": "the last one too",
+    "forgot_the_other_nodes": "this rank's node alone",
+    "forgot_the_all_gather": "gathered",
+    "pads_in_float32": "dtype",
+    "knows_two_ranks_a_node": "only the chunk",
+    "makes_its_own_groups_alone": "every rank calls new_group",
+    "leaders_alone_make_the_row": "every rank calls new_group",
+    "mixes_the_rows": "follow one chunk",
+    "waits_on_the_first_node_alone": "all ranks of",
+}
