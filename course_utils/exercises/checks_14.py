@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -29,11 +29,12 @@ _INTERVALS: tuple[tuple[Intervals, Intervals], ...] = (
 )
 
 
-def _cover(intervals: Intervals) -> list[tuple[float, float]]:
+def _cover(intervals: Intervals, *, ordered: bool = True, later: bool = True) -> list[tuple[float, float]]:
+    """The union as disjoint intervals; or with a mistake: not sorted, or not the later of two ends."""
     covered: list[tuple[float, float]] = []
-    for start, end in sorted(map(tuple, intervals)):
+    for start, end in sorted(intervals) if ordered else intervals:
         if covered and start <= covered[-1][1]:
-            covered[-1] = (covered[-1][0], max(covered[-1][1], end))
+            covered[-1] = covered[-1][0], max(covered[-1][1], end) if later else end
         else:
             covered.append((start, end))
     return covered
@@ -60,20 +61,6 @@ def see_exposed(exposed_seconds: Callable[..., Any]) -> list[Any]:
     return [exposed_seconds(list(computing), list(waiting)) for computing, waiting in _INTERVALS]
 
 
-def _careless(communicating: Intervals, computing: Intervals, *, ordered: bool) -> float:
-    """Exposed seconds with a mistake in merging: the last end wins, or else nothing is sorted."""
-    covers = []
-    for intervals in (communicating, computing):
-        covered: list[tuple[float, float]] = []
-        for start, end in sorted(intervals) if ordered else intervals:
-            if covered and start <= covered[-1][1]:
-                covered[-1] = covered[-1][0], end if ordered else max(covered[-1][1], end)
-            else:
-                covered.append((start, end))
-        covers.append(covered)
-    return _seconds(covers[0]) - _common(*covers)
-
-
 def _exposed_hint(came: Any, computing: Intervals, communicating: Intervals) -> str:
     """What to think of, by the mistake that gives this value."""
     if not isinstance(came, (int, float)):
@@ -81,6 +68,11 @@ def _exposed_hint(came: Any, computing: Intervals, communicating: Intervals) -> 
     cover, work = _cover(communicating), _cover(computing)
     if min(start for start, _ in communicating or [(1.0, 1.0)]) < 1e-3:
         return "no grid of milliseconds: calculate with the starts and ends themselves"
+
+    def careless(**mistake: bool) -> float:
+        messages = _cover(communicating, **mistake)
+        return _seconds(messages) - _common(messages, _cover(computing, **mistake))
+
     hull = [(min(s for s, _ in cover), max(e for _, e in cover))] if cover else []
     by_pairs = _seconds(communicating) - sum(
         _common([one], [other]) for one, other in zip(communicating, computing, strict=False)
@@ -89,8 +81,8 @@ def _exposed_hint(came: Any, computing: Intervals, communicating: Intervals) -> 
     messages = _seconds(communicating) - _common(communicating, work)
     computation = _seconds(cover) - _common(cover, computing)
     known = {  # where two mistakes give the same value, the later hint is the simpler one
-        _careless(communicating, computing, ordered=False): "the intervals come in any order: sort them",
-        _careless(communicating, computing, ordered=True): (
+        careless(ordered=False): "the intervals come in any order: sort them",
+        careless(later=False): (
             "an interval can lie inside another: what covers both ends at the later of the two ends"
         ),
         _seconds(hull) - _common(hull, work): "in the gaps between the messages nothing is communicated",
@@ -153,9 +145,7 @@ def _half_hint(came: Any, step: tuple[float, float, float, float]) -> str:
     if step == _STEPS[-1]:
         return "here it takes more than a thousand ranks: go on until half is lost"
     known = {
-        _half_lost(
-            compute, size, 0.0, bandwidth
-        ): "large messages are not all: what do many small ones cost?",
+        _half_lost(compute, size, 0.0, bandwidth): "large messages are not all: what do small ones cost?",
         _half_lost(compute, 0.0, alpha, bandwidth): "how long do the bytes take?",
         _first(lambda W: compute <= compute / 2 + (W - 1) * (alpha + size / W / bandwidth)): (
             "that is weak scaling: here each rank computes for 1/W of the time"
@@ -191,31 +181,9 @@ def decide_half_lost(seen: list[list[Any]]) -> str:
 # 14.3 · hierarchical all-reduce
 
 
-class Collective(NamedTuple):
-    """A collective that this rank took part in: its ranks, and how many ``elements`` this rank brought."""
-
-    name: str
-    ranks: list[int]
-    elements: int
-
-
-# where a method of ProcessGroup has the tensors that a rank brings: the first or the second argument
-_INPUT = dict.fromkeys(("broadcast", "allreduce", "allreduce_coalesced", "reduce"), 0) | dict.fromkeys(
-    (
-        "allgather",
-        "all_gather_single",
-        "all_gather_single_coalesced",
-        "allgather_coalesced",
-        "gather",
-        "scatter",
-        "reduce_scatter",
-        "reduce_scatter_single",
-        "reduce_scatter_single_coalesced",
-        "alltoall",
-        "all_to_all_single",
-    ),
-    1,
-)
+# the collectives among the methods of a group take what a rank brings first, these, or after the output
+_INPUT_FIRST = ("broadcast", "allreduce", "allreduce_coalesced", "reduce")
+_PREFIXES = ("all", "broadcast", "gather", "reduce", "scatter")
 
 
 def _elements(tensors: Any) -> int:
@@ -223,28 +191,27 @@ def _elements(tensors: Any) -> int:
 
 
 @contextmanager
-def _logged_collectives() -> Iterator[list[Collective]]:
-    """This rank's collectives with the ranks of their group, by the group's methods (see messages.py)."""
-    log, real = (
-        [],
-        {name: getattr(dist.ProcessGroup, name) for name in _INPUT if hasattr(dist.ProcessGroup, name)},
-    )
+def _logged_collectives() -> Iterator[list[dict[str, Any]]]:
+    """This rank's collectives by the group's methods (see messages.py): name, the group's ranks, and how
+    many elements this rank brought."""
+    group, log = dist.ProcessGroup, []
+    real = {name: getattr(group, name) for name in dir(group) if name.startswith(_PREFIXES)}
 
     def logging(name: str) -> Callable[..., Any]:
         def call(self: Any, *arguments: Any, **options: Any) -> Any:
-            elements = _elements(arguments[_INPUT[name]])
-            log.append(Collective(name, dist.get_process_group_ranks(self), elements))
+            brought = _elements(arguments[0 if name in _INPUT_FIRST else 1])
+            log.append({"name": name, "ranks": dist.get_process_group_ranks(self), "elements": brought})
             return real[name](self, *arguments, **options)
 
         return call
 
     for name in real:
-        setattr(dist.ProcessGroup, name, logging(name))
+        setattr(group, name, logging(name))
     try:
         yield log
     finally:
         for name, function in real.items():
-            setattr(dist.ProcessGroup, name, function)
+            setattr(group, name, function)
 
 
 _ELEMENTS = (16, 10, 3)
@@ -303,17 +270,16 @@ def _hierarchical_hint(came: Any, rank: int, n: int, world_size: int) -> str:
 def decide_hierarchical(seen: list[list[dict[str, Any]]]) -> str:
     world_size = len(seen)
     local = _LOCAL[world_size]
+    nodes = world_size // local
     for i, n in enumerate(_ELEMENTS):
         total = sum(_given(rank, n) for rank in range(world_size))
         for rank, runs in enumerate(seen):
             hint = _hierarchical_hint(runs[i]["x"], rank, n, world_size)
-            what = f"x of {n} elements after the call, {world_size // local} nodes of {local}"
+            what = f"x of {n} elements after the call, {nodes} nodes of {local}"
             compare(what, runs[i]["x"], total, rank=rank, hint=hint, tolerance=1e-12)
         for rank, runs in enumerate(seen):
             _check_crossing(runs[i], rank, n, world_size)
-    return (
-        f"{world_size // local} nodes of {local}: the sum everywhere, and a rank took 1/{local} of it across."
-    )
+    return f"{nodes} nodes of {local}: the sum everywhere, and a rank took 1/{local} of it across."
 
 
 def _check_crossing(run: dict[str, Any], rank: int, n: int, world_size: int) -> None:
@@ -323,33 +289,18 @@ def _check_crossing(run: dict[str, Any], rank: int, n: int, world_size: int) -> 
     if run["unseen"] > 0:
         hint = "use the functions of torch.distributed, such as all_reduce(x, group=...)"
         reject("the backend ran operations that this check can't attribute to a group", rank=rank, hint=hint)
-    crossing = [c for c in map(_collective, run["collectives"]) if len({r // local for r in c.ranks}) > 1]
     if run["messages"]:
         hint = "section 3 has it from messages; here collectives on subgroups do all of it"
-        reject(
-            "messages were sent or received",
-            expected="collectives alone",
-            came=len(run["messages"]),
-            rank=rank,
-            hint=hint,
-        )
+        reject("messages were sent or received", expected="collectives alone", rank=rank, hint=hint)
+    crossing = [c for c in run["collectives"] if len({r // local for r in c["ranks"]}) > 1]
     for c in crossing:
-        if len(c.ranks) == world_size and c.elements > 0:
+        if len(c["ranks"]) == world_size and c["elements"] > 0:
             hint = "that group has all ranks of all nodes: across nodes only ranks with the same place meet"
-            reject(
-                f"{c.name} over all {world_size} ranks",
-                expected="subgroups",
-                came=c.ranks,
-                rank=rank,
-                hint=hint,
-            )
-    brought = sum(c.elements for c in crossing)
+            what = f"{c['name']} over all {world_size} ranks"
+            reject(what, expected="subgroups", came=c["ranks"], rank=rank, hint=hint)
+    brought = sum(c["elements"] for c in crossing)
     hint = "between nodes a rank brings only the chunk that its node has summed for it, once"
     at_most(f"elements brought to other nodes, of {n}", brought, part, rank=rank, hint=hint)
-
-
-def _collective(item: list[Any]) -> Collective:
-    return Collective(*item)
 
 
 EXERCISES = {
@@ -366,9 +317,6 @@ EXERCISES = {
         decide_hierarchical,
         world_sizes=(8, 6),
         timeout=10,
-        timeout_hint=(
-            "every rank calls new_group for every group, in the same order; then a collective needs "
-            "all ranks of its group"
-        ),
+        timeout_hint="every rank calls new_group for all groups, in one order; a collective needs all ranks",
     ),
 }
