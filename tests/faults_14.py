@@ -67,11 +67,11 @@ FAULTS = [
         claim="runs-claim",
     ),
     Fault(
-        name="warm_calls_after_all",
-        cell="wrong-cold-claim",
-        find="launch(first_call, case[1])[0]",
-        replace="took[case]",
-        claim="wrong-cold-claim",
+        name="flat_ring_over_one_port_a_node",
+        cell="runs-model",
+        find="ring_bytes(d // local, size / local)",
+        replace="8 * ring_bytes(d // local, size)",
+        claim="runs-claim",
     ),
     Fault(
         name="the_same_rank_is_slow_in_each_step",
