@@ -60,6 +60,13 @@ FAULTS = [
         claim="scale-claim",
     ),
     Fault(
+        name="counts_the_samples_of_each_rank_for_all_pairs",
+        cell="real-run",
+        find="return W * batch * steps",
+        replace="return W**3 * batch * steps",
+        claim="real-claim",
+    ),
+    Fault(
         name="throughput_in_megaflops",
         cell="runs-model",
         find='run["tflops_per_gpu"] * 1e12',
