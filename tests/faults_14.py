@@ -60,10 +60,10 @@ FAULTS = [
         claim="scale-claim",
     ),
     Fault(
-        name="counts_the_samples_of_each_rank_for_all_pairs",
+        name="counts_samples_with_the_fifth_power_of_the_ranks",
         cell="real-run",
         find="return W * batch * steps",
-        replace="return W**3 * batch * steps",
+        replace="return W**5 * batch * steps",
         claim="real-claim",
     ),
     Fault(
