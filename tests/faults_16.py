@@ -4,31 +4,31 @@ from course_utils.tools.faults import Fault
 
 FAULTS = [
     Fault(
-        name="the_second_half_is_another_model",
+        name="both_ranks_build_the_first_stage",
         cell="hand-rank",
         find="build(2)[rank]",
-        replace="build(2 + rank)[2 * rank]",
+        replace="build(2)[0]",
         claim="hand-claim",
     ),
     Fault(
-        name="rank_0_does_not_wait_for_rank_1",
+        name="rank_0_goes_back_without_the_gradient_it_was_sent",
         cell="hand-rank",
-        find="        dist.recv(travels, src=1)\n",
-        replace="        travels = torch.ones_like(x)\n",
+        find="h.backward(message)",
+        replace="h.backward(torch.ones_like(h))",
         claim="hand-claim",
     ),
     Fault(
         name="an_action_does_not_wait_for_its_input",
         cell="plan-simulate",
-        find="max(end[needs(kind, stage, i, last)], spans[rank][-1].end if spans[rank] else 0.0)",
+        find="max(end[needs(*action, last)], spans[rank][-1].end if spans[rank] else 0.0)",
         replace="spans[rank][-1].end if spans[rank] else 0.0",
         claim="plan-claim",
     ),
     Fault(
         name="the_other_definition_of_the_bubble",
         cell="plan-table",
-        find="(p - 1) / (m + p - 1)\n",
-        replace="(p - 1) / m\n",
+        find="return (p - 1) / (m + p - 1)",
+        replace="return (p - 1) / m",
         claim="real-claim",
     ),
     Fault(
@@ -37,13 +37,6 @@ FAULTS = [
         find=" / len(self.targets)",
         replace="",
         claim="real-claim",
-    ),
-    Fault(
-        name="messages_are_all_called_the_same",
-        cell="real-launch",
-        find='return 2 * (1000 * stage + i) + (kind == "F")',
-        replace='return 2 * 1000 * stage + (kind == "F") + 2 * (i // 2)',
-        claim="zero-claim",
     ),
     Fault(
         name="one_f_one_b_warms_up_with_everything",
