@@ -46,17 +46,17 @@ FAULTS = [
         claim="held-claim",
     ),
     Fault(
-        name="w_is_not_put_off",
+        name="one_forward_too_many_before_the_first_backward",
         cell="zero-make",
-        find='[("W", rank, i - rank)] if i >= rank else []',
-        replace='[("W", rank, i)]',
+        find="min(p - 1 - rank, m)",
+        replace="min(p - rank, m)",
         claim="zero-claim",
     ),
     Fault(
-        name="interleaving_without_rounds",
+        name="interleaving_with_a_single_round",
         cell="inter-make",
-        find="(v - 1) * p, m * v)",
-        replace="m * v, m * v)",
+        find="v=2",
+        replace="v=1",
         claim="zero-claim",
     ),
     Fault(
