@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,20 +11,12 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from course_utils.exercises.judging import Exercise, at_most, compare, forbid, plain, reject
+from course_utils.exercises.judging import Exercise, at_most, compare, plain, reject
 from course_utils.exercises.messages import Message, logged_messages
 from course_utils.measure import count_operations
 
-_STAGES = [  # stage, m, limit
-    (0, 8, 4),  # 1F1B of four stages
-    (2, 8, 4),
-    (3, 8, 4),
-    (1, 3, 8),  # GPipe: never at the limit
-    (0, 2, 4),  # fewer micro-batches than stages
-    (3, 4, 2),  # the limit would leave this stage nothing
-    (1, 6, 4),
-    (0, 1, 1),
-    (0, 5, 1),
+_STAGES = [  # stage, m, limit: 1F1B, GPipe, few micro-batches, a limit that would leave nothing, and others
+    *((0, 8, 4), (2, 8, 4), (3, 8, 4), (1, 3, 8), (0, 2, 4), (3, 4, 2), (1, 6, 4), (0, 1, 1), (0, 5, 1)),
 ]
 
 
@@ -118,29 +111,22 @@ def _whole(forward: list[float], backward: list[float], m: int) -> float:
 
 def _idle_hint(came: list[float], forward: list[float], backward: list[float], m: int) -> str:
     p, both = len(forward), [f + b for f, b in zip(forward, backward, strict=True)]
-    whole, total = _whole(forward, backward, m), sum(both)
-    equal = (p - 1) / (m + p - 1)
-    ideal = m * max(both)
+    whole, slowest, shares = _whole(forward, backward, m), max(both), partial(_shares, forward, backward, m)
+    filled = (
+        "that is the time of m + p - 1 micro-batches in the slowest stage: what does filling really take?"
+    )
     mistakes = {
-        "that is the formula for equal stages": [equal] * p,
-        "that is one number for all ranks: which share does each of them idle?": (
-            [1 - m * total / p / whole] * p
+        "that is the formula for equal stages": [(p - 1) / (m + p - 1)] * p,
+        "one number for all ranks: which share does each idle?": [1 - m * sum(both) / p / whole] * p,
+        "the share of all time, not of a stage's working time": [whole / (m * work) - 1 for work in both],
+        "the slowest stage idles too, while the pipeline fills and drains": shares(m * slowest),
+        filled: shares((m + p - 1) * slowest),
+        "the slowest forward and the slowest backward need not be in one stage": (
+            shares(sum(both) + (m - 1) * slowest)
         ),
-        "the share of all time, not of the time that the stage works": (
-            [whole / (m * work) - 1 for work in both]
-        ),
-        "the slowest stage idles too, while the pipeline fills and drains": (
-            _shares(forward, backward, m, ideal)
-        ),
-        "that is the time for m + p - 1 micro-batches in the slowest stage: what does filling really take?": (
-            _shares(forward, backward, m, (m + p - 1) * max(both))
-        ),
-        "under GPipe the slowest forward and the slowest backward need not be in one stage": (
-            _shares(forward, backward, m, total + (m - 1) * max(both))
-        ),
-        "m - 1 micro-batches follow the first one": _shares(forward, backward, m, total + m * max(both)),
-        "that is the share of time that it works": [m * work / whole for work in both],
-        "the idle time itself, not its share": [whole - m * work for work in both],
+        "m - 1 micro-batches follow the first one": shares(sum(both) + m * slowest),
+        "that is the share of time in which it works": [m * work / whole for work in both],
+        "that is the idle time itself, not its share": [whole - m * work for work in both],
     }
     for hint, wrong in mistakes.items():
         if len(came) == p and all(math.isclose(c, w, abs_tol=1e-9) for c, w in zip(came, wrong, strict=True)):
@@ -228,10 +214,6 @@ def see_step(one_f_one_b_step: Callable[..., Any]) -> list[dict[str, Any]]:
     return runs
 
 
-def _order(rank: int, last: int, m: int) -> list[list[Any]]:
-    return _one_by_one(rank, m, last + 1)
-
-
 def _decide_order(what: str, log: list[Any], rank: int, last: int, m: int) -> None:
     calls = [kind for kind, _ in log]
     hint = "one call of part for each micro-batch, and nothing else"
@@ -240,7 +222,7 @@ def _decide_order(what: str, log: list[Any], rank: int, last: int, m: int) -> No
     if calls.count("B") == 0:
         hint = "no backward reached part: backward(gradient) continues from its output"
     compare(f"{what}: backwards through part", calls.count("B"), m, rank=rank, hint=hint)
-    wanted = _order(rank, last, m)
+    wanted = _one_by_one(rank, m, limit=last + 1)
     if log == wanted:
         return
     came, expected = (" ".join(f"{kind}{i}" for kind, i in actions) for actions in (log, wanted))
@@ -255,8 +237,12 @@ def _decide_order(what: str, log: list[Any], rank: int, last: int, m: int) -> No
 
 
 def _decide_messages(what: str, s: dict[str, Any], rank: int, last: int, m: int) -> None:
-    collectives = ("all_reduce", "all_gather", "broadcast", "gather", "scatter", "reduce", "reduce_scatter")
-    forbid(s["operations"], *collectives, "alltoall", "all_to_all", rank=rank)
+    for operation in s["operations"]:
+        if operation.split(":")[-1] not in ("send", "recv", "recv_anysource"):
+            hint = "no rank but a neighbor needs anything: send and receive are enough"
+            reject(
+                f"{what}: a collective ran", expected="messages only", came=operation, rank=rank, hint=hint
+            )
     messages = [Message(*message) for message in s["messages"]]
     sends = Counter(message.peer for message in messages if message.kind == "send")
     wanted = {peer: m for peer in (rank - 1, rank + 1) if 0 <= peer <= last}
@@ -286,20 +272,21 @@ def decide_step(seen: list[list[dict[str, Any]]]) -> str:
             s = runs[case]
             _decide_order(what, s["log"], rank, last, m)
             hint = "the backward of a micro-batch frees what it held; retain_graph keeps it"
-            at_most(
-                f"micro-batches held ({what})", s["most"], min(world_size - rank, m), rank=rank, hint=hint
-            )
+            limit = min(world_size - rank, m)
+            at_most(f"micro-batches held ({what})", s["most"], limit, rank=rank, hint=hint)
             at_most(f"micro-batches held after the step ({what})", s["left"], 0, rank=rank, hint=hint)
             _decide_messages(what, s, rank, last, m)
         for rank in reversed(range(world_size)):  # a wrong gradient travels from the last rank to the first
             hint = "the loss is a mean over all micro-batches: what does one of them weigh?"
             if rank < last:
-                hint = (
-                    "the last rank's gradient is right: is each message taken for the micro-batch it is of?"
+                hint = "the last rank's is right: is each message taken for the micro-batch it is of?"
+            came = seen[rank][case]["gradient"]
+            if came is None:
+                reject(
+                    f"{what}: part's parameters have no gradient", rank=rank, hint="backward() fills .grad"
                 )
-            compare(
-                f"{what}: the gradient", seen[rank][case]["gradient"], gradients[rank], rank=rank, hint=hint
-            )
+            came, wanted = ([x for row in rows for x in row] for rows in (came, gradients[rank].tolist()))
+            compare(f"{what}: the gradient", came, wanted, rank=rank, hint=hint)
         hint = "the mean loss of the whole batch, as a float"
         compare(f"{what}: the loss", seen[last][case]["loss"], loss, rank=last, hint=hint)
         for rank in range(last):
