@@ -50,7 +50,7 @@ def _decide_stage(what: str, came: Any, stage: int, m: int, limit: int) -> None:
         hint = "each micro-batch once, and the oldest first"
         if len(order) != m:
             hint = "each micro-batch has one forward and one backward, also those of the warm-up"
-        if order == list(range(m))[::-1] and m > 1:
+        if kind == "B" and m > 1 and order == list(range(m))[::-1]:
             hint = "backwards come in the order of the forwards: the oldest first"
         compare(f"{what}: the {kind}s", order, list(range(m)), hint=hint)
     for i in range(m):
