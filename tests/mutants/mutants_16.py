@@ -299,7 +299,7 @@ def calls_part_twice(part: nn.Module, inputs: Batches, targets: Batches, m: int)
 
 class _OutputGradient(_Stage):
     def backward(self) -> None:
-        x, y = self.held.popleft()
+        _, y = self.held.popleft()
         gradient = self.receive(self.rank + 1) if self.rank < self.last else None
         y.backward(gradient)
         if self.rank > 0:
