@@ -70,15 +70,15 @@ FAULTS = [
     Fault(
         name="policy_without_fp32_pieces",
         cell="mixed-table",
-        find="(half, torch.float32)",
-        replace="(half, torch.bfloat16)",
+        find="(torch.float32, half)",
+        replace="(torch.bfloat16, half)",
         claim="mixed-claim",
     ),
     Fault(
         name="policy_that_gathers_in_fp32",
-        cell="mixed-options",
-        find="param_dtype=torch.bfloat16",
-        replace="param_dtype=torch.float32",
+        cell="mixed-table",
+        find="MixedPrecisionPolicy(torch.bfloat16,",
+        replace="MixedPrecisionPolicy(torch.float32,",
         claim="mixed-claim",
     ),
     Fault(
@@ -104,7 +104,7 @@ FAULTS = [
     ),
     Fault(
         name="forgot_grouped_query_attention",
-        cell="giant-maps",
+        cell="giant-model",
         find='m["hidden"] * m["kv_heads"] // m["heads"]',
         replace='m["hidden"]',
         claim="giant-claim",

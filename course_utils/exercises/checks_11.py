@@ -53,12 +53,20 @@ def _whole(t: Tensor | None) -> Tensor | None:
     return t.full_tensor() if isinstance(t, DTensor) else t
 
 
-def see_units(shard_in_units: Callable[..., Any]) -> list[dict[str, Any]]:
+_WHOLE_FIRST = "fully_shard stopped at a part, after layers itself"
+
+
+def see_units(shard_in_units: Callable[..., Any]) -> list[dict[str, Any]] | str:
     seen = []
     for case, (_, limit) in enumerate(_LAYERS):
         layers = _layers(case)
         same = list(layers)
-        shard_in_units(layers, limit)
+        try:
+            shard_in_units(layers, limit)
+        except TypeError:  # torch's own words for it are of no help to a student
+            if isinstance(layers, fsdp.FSDPModule):
+                return _WHOLE_FIRST
+            raise
         found: dict[str, Any] = {
             "outside": [name for name, p in layers.named_parameters() if not isinstance(p, DTensor)],
             "bytes": parameter_bytes(layers),
@@ -83,8 +91,12 @@ def _fewest(sizes: Sequence[int], limit: int) -> int:
     return units
 
 
-def decide_units(seen: list[list[dict[str, Any]]]) -> str:
+def decide_units(seen: list[Any]) -> str:
     world_size = len(seen)
+    if _WHOLE_FIRST in seen:
+        reject(
+            _WHOLE_FIRST, hint="a call takes all that no call has taken before: the parts first, layers last"
+        )
     for case, (_, limit) in enumerate(_LAYERS):
         sizes = _sizes(case)
         what = f"layers of {', '.join(f'{size:,}' for size in sizes)} parameters, limit {limit:,}"
@@ -271,8 +283,8 @@ def _close(came: Any, wanted: Sequence[float]) -> bool:
 # 11.3 · units, root, world_size, kept
 
 _PEAKS = (
-    ([800, 1200, 1100, 900], 100, 4, False),
-    ([800, 1200, 1100, 900], 100, 4, True),
+    ([700, 1150, 1100, 1130, 300], 70, 4, False),
+    ([700, 1150, 1100, 1130, 300], 70, 4, True),
     ([100, 4000, 300, 2000, 2500, 50], 600, 8, False),
     ([100, 4000, 300, 2000, 2500, 50], 600, 8, True),
     ([5000, 10, 10], 0, 2, False),  # the first unit: nothing comes before it
@@ -282,12 +294,13 @@ _PEAKS = (
     ([1000], 0, 4, True),
     ([2000, 3000, 2500, 800], 400, 4, True),
 )
+_Numbers = dict[str, float]
 
 
-def _moment(i: int, units: list[int], root: int, world_size: int, kept: bool, without: str = "") -> float:
-    """Bytes while unit i's gradients are complete, or what comes out where one part is forgotten."""
+def _moment(i: int, units: list[int], root: int, world_size: int, kept: bool) -> _Numbers:
+    """Parameters' worth of fp32 on one rank while unit i's gradients are complete."""
     before, after = units[:i], units[i + 1 :]
-    numbers = {
+    return {
         "weight": units[i],
         "gradients": units[i],
         "arriving": (sum(before) if kept else sum(before[-1:])),
@@ -297,47 +310,107 @@ def _moment(i: int, units: list[int], root: int, world_size: int, kept: bool, wi
         "root's gradients": root,
         "rest": 3 * (sum(units) + root) / world_size,
     }
-    return 4 * sum(number for name, number in numbers.items() if name != without)
 
 
-def _peak(units: list[int], *rest: Any, without: str = "") -> float:
-    return max(_moment(i, units, *rest, without=without) for i in range(len(units)))
+def _peak(
+    units: list[int],
+    root: int,
+    world_size: int,
+    kept: bool,
+    mistake: Callable[[_Numbers, int], _Numbers] = lambda _numbers, _world_size: {},
+) -> float:
+    moments = (_moment(i, units, root, world_size, kept) for i in range(len(units)))
+    return max(4 * sum((numbers | mistake(numbers, world_size)).values()) for numbers in moments)
 
 
-_FORGOTTEN = {
-    "weight": "the unit that is computed is whole itself",
-    "gradients": "the unit's own gradients are whole until they are reduced",
-    "arriving": "what does a unit's backward start to gather, and what has `kept` left there?",
-    "on their way": "the gradients of the unit that came just before in backward are still being reduced",
-    "reduced": "what has been reduced leaves a piece of its gradients on each rank",
-    "root": "the root is whole from forward to the end of backward",
-    "root's gradients": "the root's gradients wait, whole, for the end of backward",
-    "rest": "weights and moments at rest: 12 bytes a parameter, in pieces, the root's as well",
-}
+def _forgot(*parts: str) -> Callable[[_Numbers, int], _Numbers]:
+    return lambda _numbers, _world_size: dict.fromkeys(parts, 0)
+
+
+_MISTAKES = (
+    (_forgot("weight"), "the unit that is computed is whole itself"),
+    (_forgot("gradients"), "the unit's own gradients are whole until they are reduced"),
+    (_forgot("arriving"), "what does a unit's backward start to gather, and what has `kept` left there?"),
+    (
+        _forgot("on their way"),
+        "the gradients of the unit that came just before in backward are still being reduced",
+    ),
+    (
+        _forgot("arriving", "on their way"),
+        "a unit is not alone: what of the one before it, and the one after?",
+    ),
+    (_forgot("reduced"), "what has been reduced leaves a piece of its gradients on each rank"),
+    (
+        lambda numbers, world_size: {"reduced": numbers["on their way"] / world_size},
+        "a piece of the gradients of each unit that backward is through with, not of one",
+    ),
+    (_forgot("root"), "the root is whole, and so are its gradients, until backward is over"),
+    (
+        _forgot("root", "root's gradients"),
+        "the root is whole, and so are its gradients, until backward is over",
+    ),
+    (
+        lambda numbers, world_size: {
+            "root": 0,
+            "root's gradients": 0,
+            "rest": numbers["rest"] - 3 * numbers["root"] / world_size,
+        },
+        "where is the root: at rest, whole, with its gradients?",
+    ),
+    (_forgot("rest"), "weights and moments at rest: 12 bytes a parameter, in pieces, the root's as well"),
+    (lambda numbers, _: {"rest": numbers["rest"] / 3}, "AdamW holds two moments, at the peak as well"),
+    (
+        lambda numbers, _: {"rest": numbers["rest"] * 4 / 3},
+        "12 bytes a parameter are at rest in backward, not 16: gradients stand in the list as they come",
+    ),
+    (
+        lambda numbers, world_size: {"rest": numbers["rest"] * world_size},
+        "of what is at rest each rank holds its piece alone",
+    ),
+)
 
 
 def see_peak(peak_bytes: Callable[..., Any]) -> list[Any]:
     return [peak_bytes(list(units), *rest) for units, *rest in _PEAKS]
 
 
+def _hint(came: float, units: list[int], root: int, world_size: int, kept: bool) -> str:
+    """Which mistake gives just this number."""
+    rest = (root, world_size, kept)
+
+    def is_it(other: float) -> bool:
+        return abs(came - other) < 1e-6 * other
+
+    if is_it(_peak(units, *rest) / 4):
+        return "these are numbers of parameters: fp32 has 4 bytes each"
+    if is_it(_peak(units, root, world_size, not kept)):
+        return "which of the two cases is `kept`?"
+    for mistake, hint in _MISTAKES:
+        if is_it(_peak(units, *rest, mistake)):
+            return hint
+    if any(is_it(4 * sum(_moment(i, units, *rest).values())) for i in range(len(units))):
+        return "that is one of the moments, but not the worst: neighbors count as well as size"
+    if is_it(
+        max(4 * sum(_moment(i, units, *rest).values()) + 4 * units[-1] * (i == 0) for i in range(len(units)))
+    ):
+        return "nothing comes before the first unit, and units[-1] is the last"
+    if is_it(_peak([max(units)] * len(units), *rest)):
+        return "each unit counts with its own size, before, at and after its turn"
+    if is_it(_peak(units, root, 1, kept) / world_size):
+        return "the ranks share what is in pieces; what is whole is whole on each of them"
+    if is_it(_peak(units[::-1], *rest)):
+        return "backward begins with the last unit: who has been reduced, and who is still to come?"
+    if kept:
+        return "while one unit has its turn: which ones still wait whole, and which are through?"
+    return "list who is there while a unit's gradients become complete, for each unit in turn"
+
+
 def decide_peak(seen: list[list[Any]]) -> str:
-    for came, (units, root, world_size, kept) in zip(seen[0], _PEAKS, strict=True):
-        given = (units, root, world_size, kept)
+    for came, (units, *rest) in zip(seen[0], _PEAKS, strict=True):
+        root, world_size, kept = rest
         what = f"units {units}, root {root}, {world_size} ranks, {'kept' if kept else 'resharded'}"
-        wanted = _peak(*given)
-        hint = "list who is there while a unit's gradients become complete, for each unit in turn"
-        if isinstance(came, (int, float)):
-            moments = [_moment(i, *given) for i in range(len(units))]
-            if abs(came * 4 - wanted) < 1e-6 * wanted:
-                hint = "these are numbers of parameters: fp32 has 4 bytes each"
-            elif any(abs(came - moment) < 1e-6 * wanted for moment in moments):
-                hint = "that is one of the moments, but not the worst: neighbors count as well as size"
-            elif abs(came - _peak(*given[:3], not kept)) < 1e-6 * wanted:
-                hint = "which of the two cases is `kept`?"
-            else:
-                for part, question in _FORGOTTEN.items():
-                    if abs(came - _peak(*given, without=part)) < 1e-6 * wanted:
-                        hint = question
+        wanted = _peak(units, *rest)
+        hint = _hint(came, units, *rest) if isinstance(came, (int, float)) else ""
         compare(f"bytes at the peak: {what}", came, wanted, hint=hint, tolerance=1e-9)
     return "four neighbors and the root: the largest unit alone does not tell the peak."
 
