@@ -18,7 +18,7 @@ from course_utils.measure import count_operations, parameter_bytes
 
 _LAYERS = (
     ((32, 64, 64, 64, 16, 16, 32, 8), 4_600),
-    ((16, 16, 32, 64, 32, 16, 16, 16, 16), 2_700),
+    ((16, 16, 32, 64, 32, 16, 16, 16, 16), 2_820),  # weights without biases would let three in
     ((8, 128, 128, 8, 8, 8), 2_000),  # two layers are larger than the limit
     ((16, 16, 16, 16, 16, 16, 16), 816),  # to the parameter
     ((16, 16, 16, 16, 16), 100_000),
@@ -128,6 +128,8 @@ def _decide_units(
         hint = "a unit is a run of neighbors: the gatherings, in order, must be whole runs of layers"
         if units and ends[-1] - units[0] in ends:
             hint = "the first gathering is the root's, of the last layers: which unit should they be in?"
+        elif units and units[0] > limit:
+            hint = "the first gathering is the root's: a layer above the limit needs a unit, too"
         reject(f"{what}: units are not runs of layers", expected=sizes, came=units, rank=rank, hint=hint)
     begin = 0
     for unit in units:
