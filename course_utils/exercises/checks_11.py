@@ -19,7 +19,7 @@ from course_utils.measure import count_operations, parameter_bytes
 _LAYERS = (
     ((32, 64, 64, 64, 16, 16, 32, 8), 4_600),
     ((16, 16, 32, 64, 32, 16, 16, 16, 16), 2_820),  # weights without biases would let three in
-    ((8, 128, 128, 8, 8, 8), 2_000),  # two layers are larger than the limit
+    ((64, 64, 8, 64, 64, 8, 8), 2_000),  # two layers are larger than the limit, the first and one inside
     ((16, 16, 16, 16, 16, 16, 16), 816),  # to the parameter
     ((16, 16, 16, 16, 16), 100_000),
 )
@@ -54,6 +54,7 @@ def _whole(t: Tensor | None) -> Tensor | None:
 
 
 _WHOLE_FIRST = "fully_shard stopped at a part, after layers itself"
+_ELSEWHERE = "fully_shard took layers in a container that layers does not hold"
 
 
 def see_units(shard_in_units: Callable[..., Any]) -> list[dict[str, Any]] | str:
@@ -66,6 +67,8 @@ def see_units(shard_in_units: Callable[..., Any]) -> list[dict[str, Any]] | str:
         except TypeError:  # torch's own words for it are of no help to a student
             if isinstance(layers, fsdp.FSDPModule):
                 return _WHOLE_FIRST
+            if not any(isinstance(layer, fsdp.FSDPModule) for layer in layers):
+                return _ELSEWHERE
             raise
         found: dict[str, Any] = {
             "outside": [name for name, p in layers.named_parameters() if not isinstance(p, DTensor)],
@@ -93,6 +96,10 @@ def _fewest(sizes: Sequence[int], limit: int) -> int:
 
 def decide_units(seen: list[Any]) -> str:
     world_size = len(seen)
+    if _ELSEWHERE in seen:
+        reject(
+            _ELSEWHERE, hint="nobody calls a new container, so it would never gather: pass a list of layers"
+        )
     if _WHOLE_FIRST in seen:
         reject(
             _WHOLE_FIRST, hint="a call takes all that no call has taken before: the parts first, layers last"
@@ -218,11 +225,11 @@ def _norms(gradients: Sequence[Tensor]) -> list[float]:
     ]
 
 
-def _wanted(step: int, world_size: int, micro: int | None = None) -> list[float]:
-    """The serial gradient of all micro-batches of all ranks, or of the micro-batch of that number."""
+def _wanted(step: int, world_size: int, which: slice = slice(None)) -> list[float]:
+    """The serial gradient of the mean over these micro-batches of all ranks."""
     model = _model()
     batches = [_micro_batches(step, rank) for rank in range(world_size)]
-    chosen = [b for rank in batches for b in (rank if micro is None else rank[micro : micro % len(rank) + 1])]
+    chosen = [b for rank in batches for b in rank[which]]
     model(torch.cat(chosen)).square().mean().backward()
     return _norms([p.grad for p in model.parameters() if p.grad is not None])
 
@@ -233,6 +240,8 @@ def decide_accumulate(seen: list[dict[str, Any]]) -> str:
     for step, micro in enumerate(_MICRO):
         what = f"step {step} ({micro} micro-batch{'es' * (micro > 1)}, {units} units)"
         wanted = _wanted(step, world_size)
+        before = _wanted(step, world_size, slice(0, max(1, micro - 1)))
+        all_but_last = [(micro - 1) / micro * value for value in before]
         for rank, found in enumerate(s["steps"][step] for s in seen):
             hint = "one micro-batch at a time, forward and backward: the activations of two do not fit"
             compare(
@@ -249,8 +258,10 @@ def decide_accumulate(seen: list[dict[str, Any]]) -> str:
                 hint = "the last micro-batch's backward has to reduce what all have added up"
                 reject(f"{what}: a parameter's piece has no gradient", rank=rank, hint=hint)
             hint = "the mean over samples: what does each micro-batch's loss weigh?"
-            if _close(found["gradient"], _wanted(step, world_size, micro - 1)):
+            if _close(found["gradient"], _wanted(step, world_size, slice(micro - 1, None))):
                 hint = "that is the gradient of the last micro-batch alone: did the others add to it?"
+            elif micro > 1 and _close(found["gradient"], all_but_last):
+                hint = "the last micro-batch's gradient is missing: it was not reduced with the others"
             elif _close(found["gradient"], [micro * value for value in wanted]):
                 hint = f"{micro} times the gradient: backward adds up, and the mean is wanted"
             compare(f"{what}: gradients", found["gradient"], wanted, rank=rank, hint=hint, tolerance=1e-9)
@@ -418,7 +429,7 @@ def decide_peak(seen: list[list[Any]]) -> str:
 
 
 EXERCISES = {
-    "11.1": Exercise(see_units, decide_units, world_sizes=(2, 4), timeout=40.0),
-    "11.2": Exercise(see_accumulate, decide_accumulate, world_sizes=(2, 4), timeout=40.0),
+    "11.1": Exercise(see_units, decide_units, world_sizes=(2, 4), timeout=30.0),
+    "11.2": Exercise(see_accumulate, decide_accumulate, world_sizes=(2, 4), timeout=30.0),
     "11.3": Exercise(see_peak, decide_peak, world_sizes=(1,)),
 }
