@@ -55,7 +55,7 @@ FAULTS = [
     Fault(
         name="blocks_replicated_and_not_sharded",
         cell="held-wrappers",
-        find="        fully_shard(block)",
+        find="        fully_shard(block, mesh=mesh)",
         replace="        block.train()",
         claim="sent-claim",
     ),

@@ -62,8 +62,8 @@ FAULTS = [
     Fault(
         name="blocks_stay_gathered_after_forward",
         cell="fsdp-model",
-        find="fully_shard(block)",
-        replace="fully_shard(block, reshard_after_forward=False)",
+        find="fully_shard(block, mesh=mesh)",
+        replace="fully_shard(block, mesh=mesh, reshard_after_forward=False)",
         claim="fsdp-claim",
     ),
     Fault(
