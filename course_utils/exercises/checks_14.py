@@ -1,7 +1,6 @@
 """Checks of chapter 14: exposed seconds, ranks that waste half, an all-reduce that spares the slow link."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -9,7 +8,7 @@ import torch.distributed as dist
 
 from course_utils import timeline
 from course_utils.exercises.judging import Exercise, at_most, compare, reject
-from course_utils.exercises.messages import logged_messages
+from course_utils.exercises.messages import logged_calls, logged_messages
 from course_utils.measure import count_operations
 
 # 14.1 · exposed seconds
@@ -184,34 +183,17 @@ def decide_half_lost(seen: list[list[Any]]) -> str:
 # the collectives among the methods of a group take what a rank brings first, these, or after the output
 _INPUT_FIRST = ("broadcast", "allreduce", "allreduce_coalesced", "reduce")
 _PREFIXES = ("all", "broadcast", "gather", "reduce", "scatter")
+_COLLECTIVES = tuple(name for name in dir(dist.ProcessGroup) if name.startswith(_PREFIXES))
 
 
 def _elements(tensors: Any) -> int:
     return tensors.numel() if isinstance(tensors, torch.Tensor) else sum(map(_elements, tensors))
 
 
-@contextmanager
-def _logged_collectives() -> Iterator[list[dict[str, Any]]]:
-    """This rank's collectives by the group's methods (see messages.py): name, the group's ranks, and how
-    many elements this rank brought."""
-    group, log = dist.ProcessGroup, []
-    real = {name: getattr(group, name) for name in dir(group) if name.startswith(_PREFIXES)}
-
-    def logging(name: str) -> Callable[..., Any]:
-        def call(self: Any, *arguments: Any, **options: Any) -> Any:
-            brought = _elements(arguments[0 if name in _INPUT_FIRST else 1])
-            log.append({"name": name, "ranks": dist.get_process_group_ranks(self), "elements": brought})
-            return real[name](self, *arguments, **options)
-
-        return call
-
-    for name in real:
-        setattr(group, name, logging(name))
-    try:
-        yield log
-    finally:
-        for name, function in real.items():
-            setattr(group, name, function)
+def _collective(name: str, group: Any, *arguments: Any) -> dict[str, Any]:
+    """A group's collective: name, the group's ranks, and how many elements this rank brought."""
+    brought = _elements(arguments[0 if name in _INPUT_FIRST else 1])
+    return {"name": name, "ranks": dist.get_process_group_ranks(group), "elements": brought}
 
 
 _ELEMENTS = (16, 10, 3)
@@ -232,7 +214,7 @@ def see_hierarchical(hierarchical_all_reduce: Callable[..., Any]) -> list[dict[s
         dist.barrier()
         with (
             logged_messages() as messages,
-            _logged_collectives() as collectives,
+            logged_calls(_COLLECTIVES, _collective) as collectives,
             count_operations() as operations,
         ):
             hierarchical_all_reduce(x, _LOCAL[dist.get_world_size()])
