@@ -21,7 +21,7 @@ _NETWORK_ERRORS = ("RuntimeError", "DistBackendError", "DistNetworkError", "Dist
 _SIGNAL_HINTS = {
     "SIGABRT": "C++ code gave up; in gloo mostly because ranks brought tensors of different shapes",
     "SIGKILL": "killed from outside; when nobody did it, mostly the system, because memory ran out",
-    "SIGSEGV": "a crash in C code",
+    "SIGSEGV": "a crash in C code; with gloo, look for a message to a rank that does not exist",
     "SIGTERM": "asked to end from outside",
 }
 _COURSE = str(Path(__file__).parent)

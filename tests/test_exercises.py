@@ -29,7 +29,7 @@ from course_utils.exercises.judging import (
     reject,
 )
 from course_utils.exercises.verdict import Verdict
-from course_utils.report import RankTimeout
+from course_utils.report import RankError, RankTimeout
 
 MEAN = LOADED["99"].solutions["99.1"]
 
@@ -250,6 +250,14 @@ def test_an_exercise_says_what_to_look_at_when_time_is_up() -> None:
     exercise = Exercise(None, str, timeout_hint="who receives first?")
     verdict = fail("99.1", exercise, RankTimeout("2 ranks wait", None, {}))
     assert "who receives first?" in repr(verdict)
+
+
+def test_an_exercise_says_what_to_look_at_when_a_rank_dies_of_a_signal() -> None:
+    exercise = Exercise(None, str, timeout_hint="does that rank exist?")
+    died = {2: "SIGSEGV (a crash in C code)"}
+    assert "does that rank exist?" in repr(fail("99.1", exercise, RankError("rank 2 died", 2, died)))
+    raised = {2: "ValueError: SIGSEGV"}
+    assert "does that rank exist?" not in repr(fail("99.1", exercise, RankError("rank 2", 2, raised)))
 
 
 def test_a_difference_beyond_the_shown_items_is_shown() -> None:

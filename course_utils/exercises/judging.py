@@ -35,8 +35,8 @@ _NOTHING = "nothing came back: does the function end in return?"
 @dataclass(frozen=True)
 class Exercise:
     """``observe`` runs in a launch for each of ``world_sizes`` ((1,) where ranks are not the subject),
-    ``decide`` after each. ``timeout`` is in seconds, ``timeout_hint`` what to look at when it was not enough;
-    ``options`` go to launch, such as {"init": False}."""
+    ``decide`` after each. ``timeout`` is in seconds, ``timeout_hint`` what to look at when it was not enough,
+    or when a rank died of a signal; ``options`` go to launch, such as {"init": False}."""
 
     observe: Callable[[Callable[..., Any]], Any] | None
     decide: Callable[[Any], str]
@@ -99,7 +99,9 @@ def fail(name: str, exercise: Exercise, error: RankError) -> Verdict:
     if NotAttempted.__name__ in error.failures.get(error.rank, ""):
         return not_attempted(name)
     rank = None if str(error).startswith("all ") else error.rank
-    return Verdict(name, NOT_RIGHT, "it stopped before it had an answer", came=str(error), rank=rank)
+    # a message to a rank that does not exist hangs, or kills gloo by a signal, from run to run
+    hint = exercise.timeout_hint if error.failures.get(error.rank, "").startswith("SIG") else ""
+    return Verdict(name, NOT_RIGHT, "it stopped before it had an answer", "", str(error), rank, hint)
 
 
 def plain(value: Any) -> Any:
