@@ -1,0 +1,83 @@
+"""The process in which a submission's exercises run: its ranks run the student's code, it does not.
+
+    python -m course_utils.tools.grading_run < tasks.json
+
+The tasks come on standard input; for each, what the ranks saw goes to standard output as a line of JSON. The
+verdicts are not made here: the process that decides has nothing of the student's in it but these lines.
+"""
+
+import json
+import linecache
+import os
+import sys
+from typing import Any
+
+from course_utils.exercises.judging import Exercise, NotAttempted, find, in_rank
+from course_utils.launcher import launch
+from course_utils.report import RankError, RankTimeout
+
+
+def observe(exercise: str, name: str, cells: list[tuple[str, str]]) -> str:
+    """In a rank: define what the student wrote and look at it, as ``check`` does in a notebook."""
+    import torch
+
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    with torch.random.fork_rng():  # a chapter's seed would make all ranks draw the same numbers
+        for cell, source in cells:
+            file = f"cell '{cell}'"
+            linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+            exec(compile(source, file, "exec"), namespace)
+    if name not in namespace:
+        raise NameError(f"the exercise's cell does not define {name}")
+    answer = namespace[name]
+    if answer is ...:
+        raise NotAttempted
+    how = find(exercise).observe
+    if how is not None and not callable(answer):
+        raise TypeError(f"{name} is to be a function, not {type(answer).__name__}")
+    return in_rank(how, answer)
+
+
+def seen(exercise: str, how: Exercise, name: str, cells: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    """For each world size what its ranks saw, or how they failed; after a failure there is no next."""
+    found = []
+    for world_size in how.world_sizes:
+        options = {"backend": "gloo", "timeout": how.timeout} | how.options
+        try:
+            found.append({"seen": launch(observe, exercise, name, cells, world_size=world_size, **options)})
+        except RankError as error:
+            what = {"report": str(error), "rank": error.rank, "failures": error.failures}
+            return [*found, {**what, "timeout": isinstance(error, RankTimeout)}]
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # as in check: whatever it was, the next exercise has its turn
+            text = f"{type(error).__name__}: {error}"
+            return [*found, {"report": text, "rank": None, "failures": {}, "timeout": False}]
+    return found
+
+
+def limit_memory(size: int) -> None:
+    """Let neither this process nor its ranks allocate more than ``size`` bytes each, where the system can."""
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+    except (ImportError, ValueError, OSError):  # Windows has no such limit
+        return
+
+
+def main() -> int:
+    """Run the tasks on standard input, one after the other. What the ranks print is dropped."""
+    given = json.load(sys.stdin)
+    limit_memory(given["memory"])
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    for exercise, name, cells in given["tasks"]:
+        found = seen(exercise, find(exercise), name, [tuple(cell) for cell in cells])
+        print(json.dumps(found), file=answers, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""`grade`: submissions of every kind get their row; one that misbehaves does not keep others from theirs."""
+
+import csv
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from course_utils.exercises.solution import solution
+from course_utils.tools import grade as command
+from course_utils.tools import submission
+from course_utils.tools.grade import grade
+from course_utils.tools.lab import without_outputs
+from course_utils.tools.run import chapters
+
+ROOT = Path(__file__).resolve().parents[1]
+CHAPTER = ROOT / "notebooks" / "02_gradient_equivalence.ipynb"
+HEAD = "def weighted_average(gradient, count):\n"
+HANGS = HEAD + "    if dist.get_rank() == 0:\n        dist.barrier()\n    return gradient\n"
+LOOPS = HEAD + "    while True:\n        pass\n"
+KILLS = HEAD + "    import os, signal\n    os.kill(os.getppid(), signal.SIGKILL)\n"
+FORGETS = HEAD + "    dist.all_reduce(gradient)\n    return gradient / dist.get_world_size()\n"
+HOARDS = HEAD + "    return torch.ones(2**31).sum() * gradient\n"
+RENAMED = "def my_average(gradient, count):\n    return gradient\n"
+BROKEN = "def weighted_average(gradient, count)\n    return gradient\n"
+
+
+def right(exercise: str) -> str:
+    """The reference solution's source."""
+    return solution(exercise).data.split("```python\n")[1].rsplit("```", 1)[0]
+
+
+def hand_in(path: Path, **cells: str) -> Path:
+    """A student's copy of chapter 02 with these sources in its cells; ids with _ for -."""
+    notebook = json.loads(without_outputs(CHAPTER.read_text("utf-8")))
+    for cell in notebook["cells"]:
+        cell["source"] = cells.pop(cell["id"].replace("-", "_"), cell["source"])
+    assert not cells, "no such cell"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(notebook), "utf-8")
+    return path
+
+
+def first(path: Path, source: str, **options: Any) -> Any:
+    """The verdict on exercise 02.1 where ``source`` stands in its cell, and nothing in the others."""
+    return grade("one", hand_in(path / "one.ipynb", ex_1_stub=source), **options).verdicts["02.1"]
+
+
+def test_a_class_hands_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "class"
+    all_right = {f"ex_{number}_stub": right(f"02.{number}") for number in (1, 2, 3)}
+    hand_in(folder / "ann" / "02.ipynb", **all_right)
+    hand_in(folder / "bob" / "02.ipynb", ex_1_stub=FORGETS, ex_2_stub=all_right["ex_2_stub"])
+    hand_in(folder / "cem" / "02.ipynb")
+    hand_in(folder / "dot" / "02.ipynb", ex_1_stub=HANGS)
+    hand_in(folder / "eve" / "02.ipynb", ex_1_stub=FORGETS, ex_1_check="print('02.1 right')")
+    (folder / "fay").mkdir()
+    (folder / "fay" / "02.ipynb").write_text("# my solution\n")
+    (folder / "gus").mkdir()
+    (folder / "gus" / "02.ipynb").write_text(" " * (submission.LARGEST + 1))
+    assert command.main([str(folder), "--csv", str(tmp_path / "grades.csv")]) == 0
+    printed = capsys.readouterr().out
+    rows = {row[0]: row[1:] for row in map(str.split, printed.split("submission", 1)[1].splitlines()) if row}
+    assert rows["ann/02"] == ["✓", "✓", "✓"]
+    assert rows["bob/02"] == ["✗", "✓", "○"]
+    assert rows["cem/02"] == ["○", "○", "○"]
+    assert rows["dot/02"] == rows["eve/02"] == ["✗", "○", "○"]
+    assert rows["fay/02"] == rows["gus/02"] == ["-", "-", "-"]
+    assert "eve/02: check cell 'ex-1-check' was changed: the chapter's own is used" in printed
+    assert "fay/02: not a notebook" in printed
+    assert "gus/02: 10 MB: a submission has at most 10 MB" in printed
+    with (tmp_path / "grades.csv").open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 5 * 3 + 2
+    reasons = {line["submission"]: line for line in lines if line["exercise"] in ("02.1", "")}
+    assert "not finished after" in reasons["dot/02"]["message"]
+    assert "waits in barrier" in reasons["dot/02"]["came"]
+    assert reasons["gus/02"]["status"] == "could not be graded"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (KILLS, "its process died|SIGKILL|exit code 3"),
+        (RENAMED, "does not define weighted_average"),
+        (BROKEN, "SyntaxError.*expected ':'"),
+        (HEAD + "    return launch(print)\n", "launch was called inside a rank"),
+        ("weighted_average = 3\n", "is to be a function, not int"),
+    ],
+    ids=["kills its parent", "renamed", "syntax error", "launches", "no function"],
+)
+def test_what_cannot_be_run_is_not_right_and_says_why(tmp_path: Path, source: str, words: str) -> None:
+    verdict = first(tmp_path, source)
+    assert verdict.attempted
+    assert not verdict.passed
+    assert re.search(words, repr(verdict).replace("\n", " ")), verdict
+
+
+def test_one_that_never_ends_is_ended_and_leaves_no_process(tmp_path: Path) -> None:
+    before = {process.pid for process in psutil.process_iter()}
+    verdict = first(tmp_path, LOOPS, timeout=5)
+    assert verdict.message == "it had not finished after 5 s"
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        left = [p for p in psutil.process_iter(["cmdline"]) if p.pid not in before and _is_ours(p)]
+        if not left:
+            break
+        time.sleep(0.1)
+    assert not left
+
+
+def _is_ours(process: psutil.Process) -> bool:
+    return any("grading_run" in part or "forkserver" in part for part in process.info["cmdline"] or [])
+
+
+@pytest.mark.skipif("not hasattr(__import__('os'), 'killpg')", reason="this system has no such limit")
+def test_one_that_takes_all_memory_is_stopped(tmp_path: Path) -> None:
+    verdict = first(tmp_path, HOARDS, memory=4.0)
+    assert "can't allocate memory" in repr(verdict), verdict
+
+
+def test_a_cell_that_is_missing_is_named(tmp_path: Path) -> None:
+    path = hand_in(tmp_path / "02.ipynb")
+    notebook = json.loads(path.read_text("utf-8"))
+    notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] != "ex-1-stub"]
+    path.write_text(json.dumps(notebook), "utf-8")
+    assert submission.load(path).remarks == ["cell 'ex-1-stub' is missing"]
+
+
+def test_a_notebook_of_no_chapter(tmp_path: Path) -> None:
+    (tmp_path / "mine.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    assert "none of the chapters" in grade("mine", tmp_path / "mine.ipynb").remarks[0]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nowhere"], ["."], ["--timeout", "0", "."], []], ids=["no path", "empty", "time", "none"]
+)
+def test_wrong_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        command.main(arguments)
+    assert caught.value.code == 2
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what the chapters import
+@pytest.mark.parametrize("chapter", chapters([]), ids=lambda path: path.stem)
+def test_an_exercise_takes_along_what_it_needs_and_runs_nothing_else(chapter: Path) -> None:
+    handed_in = submission.load(chapter)
+    assert not handed_in.remarks
+    assert handed_in.tasks
+    for task in handed_in.tasks:
+        text = "\n".join(source for _, source in task.cells)
+        assert "launch(" not in text.split("def ", 1)[0]
+        namespace: dict[str, Any] = {"__name__": "handed_in"}
+        for cell, source in task.cells:
+            exec(compile(source, cell, "exec"), namespace)
+        assert callable(namespace[task.name]) or namespace[task.name] is ...
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("exercise", ["04.2", "08.2", "11.2", "15.3"])
+def test_solutions_are_graded_right(tmp_path: Path, exercise: str) -> None:
+    number, place = exercise.split(".")
+    notebook = json.loads(chapters([number])[0].read_text("utf-8"))
+    for cell in notebook["cells"]:
+        if cell["id"] == f"ex-{place}-stub":
+            cell["source"] = right(exercise)
+    path = tmp_path / "handed_in.ipynb"
+    path.write_text(json.dumps(notebook), "utf-8")
+    verdict = grade("one", path).verdicts[exercise]
+    assert verdict.passed, verdict
