@@ -1,9 +1,11 @@
 """Planted faults: the machinery, the chapters' lists, and (with the marker all) every fault run."""
 
-from functools import cache
+from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from ahead import ahead
 from nbformat import v4
 
 from course_utils.tools.faults import Fault, load, noticed, noticed_in_turn, planted, problems
@@ -120,18 +122,27 @@ def test_faults_of_a_chapter_can_be_planted(path: Path) -> None:
     assert problems(read(path), load(path)) == []
 
 
-@cache
 def in_turn(path: Path) -> dict[str, str]:
     """One run of the chapter with all its faults, which is several times as fast as a run for each."""
     return noticed_in_turn(path, load(path))
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest) -> Iterator[dict[tuple[Path], Future[dict[str, str]]]]:
+    with ahead(
+        request.session, "test_chapter_contradicts_itself", in_turn, lambda case: (case["path"],)
+    ) as all_runs:
+        yield all_runs
 
 
 @pytest.mark.all
 @pytest.mark.parametrize(
     ("path", "fault"), PLANTED, ids=[f"{path.name[:2]}-{fault.name}" for path, fault in PLANTED]
 )
-def test_chapter_contradicts_itself(path: Path, fault: Fault) -> None:
-    if fault.name in in_turn(path):
+def test_chapter_contradicts_itself(
+    runs: dict[tuple[Path], Future[dict[str, str]]], path: Path, fault: Fault
+) -> None:
+    if fault.name in runs[(path,)].result():
         return
     false, printed = noticed(path, fault)
     assert false, f"with the fault {fault.name} the claim still printed: {printed}"

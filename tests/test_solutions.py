@@ -2,17 +2,20 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ahead import ahead
 
 from course_utils import exercises
 from course_utils.exercises import check
 from course_utils.exercises.judging import find
+from course_utils.exercises.verdict import Verdict
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "chapter_99")]  # ranks get this path too
@@ -42,7 +45,7 @@ ALL = [(name, loaded) for loaded in LOADED.values() for name in loaded.exercises
 WRONG = [
     pytest.param(
         name,
-        mutant,
+        mutant.__name__,
         loaded.fits.get(mutant.__name__, ""),
         id=f"{name}-{mutant.__name__}",
         marks=[] if name.startswith("99") else [pytest.mark.all],  # minutes, for all chapters together
@@ -71,9 +74,24 @@ def test_the_solution_is_right(name: str, loaded: SimpleNamespace) -> None:
     assert len(verdict.message) > 20, "a right verdict says in a sentence what was shown"
 
 
+def wrong_verdict(name: str, mutant: str) -> Verdict:
+    """What the check says of the wrong solution of that name."""
+    mutants = {function.__name__: function for function in LOADED[name[:2]].mutants[name]}
+    return check(name, answer(name, mutants[mutant]))
+
+
+@pytest.fixture(scope="module")
+def verdicts(request: pytest.FixtureRequest) -> Iterator[dict[tuple[str, str], Future[Verdict]]]:
+    test = "test_a_wrong_solution_is_rejected"
+    with ahead(request.session, test, wrong_verdict, lambda case: (case["name"], case["mutant"])) as found:
+        yield found
+
+
 @pytest.mark.parametrize(("name", "mutant", "fits"), WRONG)
-def test_a_wrong_solution_is_rejected(name: str, mutant: Callable[..., Any], fits: str) -> None:
-    verdict = check(name, answer(name, mutant))
+def test_a_wrong_solution_is_rejected(
+    verdicts: dict[tuple[str, str], Future[Verdict]], name: str, mutant: str, fits: str
+) -> None:
+    verdict = verdicts[name, mutant].result()
     assert verdict.attempted, verdict
     assert not verdict.passed, verdict
     assert re.search(fits, repr(verdict)), verdict
