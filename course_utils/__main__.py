@@ -1,4 +1,4 @@
-"""``python3 -m course_utils lab | test | run | refresh | grade``, with nothing installed.
+"""``python3 -m course_utils lab | test | run | refresh | grade | slides``, with nothing installed.
 
 Standard library only, and written so that Python 3.6 can still read it and say that it is too old.
 """
@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 OLDEST, NEWEST = (3, 11), (3, 13)  # as requires-python in pyproject.toml
-MODULES = {"lab": "lab", "test": "verify", "run": "run", "refresh": "refresh", "grade": "grade"}
+MODULES = {"lab": "lab", "test": "verify", "run": "run", "refresh": "refresh", "grade": "grade", "slides": "slides"}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 USAGE = """usage: python3 -m course_utils COMMAND [OPTIONS]
@@ -25,6 +25,7 @@ USAGE = """usage: python3 -m course_utils COMMAND [OPTIONS]
               OPTIONS, PATHS     of pytest: -x, -k launch, notebooks/02_gradient_equivalence.ipynb
   run       execute chapters without a browser: run 02 05, or all of them
   refresh   execute chapters, store their outputs in one form, check the form
+  slides    write chapters as slides that need no network: slides 13, into build/slides/13/
   grade     judge the exercises in students' notebooks: grade FOLDER, a table and build/grades.csv
 
 The first use makes .venv and installs requirements.txt into it; later uses start at once.

@@ -1,0 +1,36 @@
+"""`slides`: what is put into a deck; how it looks is for tests/browser."""
+
+from pathlib import Path
+
+import pytest
+
+from course_utils.tools import slides
+from course_utils.tools.run import chapters
+
+
+def test_formulas_become_mathml_and_code_stays() -> None:
+    text = slides.with_mathml("a cost of $2(W-1)$ and `$HOME` for $3.50\n\n$$x^2$$\n\n```\necho $A $B\n```")
+    assert text.count("<math") == 2
+    assert 'display="block"' in text
+    assert "`$HOME` for $3.50" in text
+    assert "echo $A $B" in text
+
+
+def test_a_deck_loads_nothing_from_elsewhere_and_replaces_the_one_before(tmp_path: Path) -> None:
+    (tmp_path / "deck").mkdir()
+    (tmp_path / "deck" / "old.html").write_text("")
+    page = slides.write(chapters(["02"])[0], tmp_path / "deck")
+    assert not (tmp_path / "deck" / "old.html").exists()
+    for file in (tmp_path / "deck").rglob("*"):
+        if file.suffix in (".css", ".html"):
+            text = file.read_text("utf-8")
+            assert 'src="http' not in text
+            assert "url(http" not in text
+            assert "@import" not in text
+    assert ".ipynb" not in page.read_text("utf-8")
+    assert {"index.html", "deck.css", "deck.js", "reveal"} == {file.name for file in page.parent.iterdir()}
+
+
+def test_an_unknown_chapter(capsys: pytest.CaptureFixture[str]) -> None:
+    assert slides.main(["77"]) == 2
+    assert "no chapter '77'" in capsys.readouterr().err
