@@ -6,6 +6,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.tensor import parallel
 from torch.nn import functional as F
 
 
@@ -146,6 +147,71 @@ class CutsTheInputs(_Column):
         self.weight = nn.Parameter(_mine(linear.weight, 1))
 
 
+class DetachesTheInput(_Column):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x.detach(), self.weight, self.bias)
+
+
+class AveragesTheInputsFirst(_Column):
+    """The same on all ranks, so the mean changes nothing; backward it gives this rank's part, divided."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(_Sum.apply(x) / dist.get_world_size(), self.weight, self.bias)
+
+
+class SumsTheWeightsGradientToo(_Column):
+    """As data parallelism does, though every rank has other weights."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear)
+        if linear.out_features % dist.get_world_size() == 0:
+            self.weight.register_post_accumulate_grad_hook(lambda weight: dist.all_reduce(weight.grad))
+
+
+class StaysOutWithoutOutputs(_Column):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.weight.shape[0] == 0:
+            return x.new_zeros(*x.shape[:-1], 0)
+        return super().forward(x)
+
+
+class GivesTheRemainderToTheLastRank(_Column):
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear)
+        rank, size = dist.get_rank(), dist.get_world_size()
+        n = linear.out_features // size
+        mine = slice(rank * n, linear.out_features if rank == size - 1 else (rank + 1) * n)
+        self.weight = nn.Parameter(linear.weight.detach()[mine].clone())
+        if linear.bias is not None:
+            self.bias = nn.Parameter(linear.bias.detach()[mine].clone())
+
+
+class ExpectsAMatrix(_Column):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = _Copy.apply(x).mm(self.weight.t())
+        return y if self.bias is None else y + self.bias
+
+
+class LetsTorchCutIt(nn.Module):
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+        self.linear = parallel.parallelize_module(linear, mesh, parallel.ColwiseParallel())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x)
+
+
+class HoldsBuffers(nn.Module):
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.register_buffer("weight", _mine(linear.weight, 0))
+        self.register_buffer("bias", None if linear.bias is None else _mine(linear.bias, 0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(_Copy.apply(x), self.weight, self.bias)
+
+
 # 15.2: RowParallelLinear(linear)
 
 
@@ -251,6 +317,89 @@ class RoundsToSixteenBits(_Row):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = _Sum.apply(F.linear(x, self.weight).bfloat16()).to(x.dtype)
         return y if self.bias is None else y + self.bias
+
+
+class CutsTheInputsAgain(_Row):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.tensor_split(dist.get_world_size(), -1)[dist.get_rank()])
+
+
+class CutsTheOutputsOfARow(_Row):
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear)
+        self.weight = nn.Parameter(_mine(linear.weight, 0))
+
+
+class CutsTheBias(_Row):
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear)
+        if linear.bias is not None:
+            self.bias = nn.Parameter(_mine(linear.bias, 0))
+
+
+class StaysOutWithoutInputs(_Row):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[-1] == 0:
+            y = x.new_zeros(*x.shape[:-1], self.weight.shape[0])
+            return y if self.bias is None else y + self.bias
+        return super().forward(x)
+
+
+class SumsOnRankZeroOnly(_Row):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.linear(x, self.weight)
+        total = y.detach().clone()
+        dist.reduce(total, 0)
+        y = y + (total - y).detach() if dist.get_rank() == 0 else y
+        return y if self.bias is None else y + self.bias
+
+
+class GathersThePartialSums(_Row):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.linear(x, self.weight)
+        parts: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(parts, y.detach())
+        y = y + (sum(parts) - y).detach()
+        return y if self.bias is None else y + self.bias
+
+
+class _SumAndAverage(_Sum):
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return _summed(gradient, dist.ReduceOp.AVG)
+
+
+class AveragesEqualGradients(_Row):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = _SumAndAverage.apply(F.linear(x, self.weight))
+        return y if self.bias is None else y + self.bias
+
+
+class TakesTheLargest(_Row):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.linear(x, self.weight)
+        y = y + (_summed(y.detach(), dist.ReduceOp.MAX) - y).detach()
+        return y if self.bias is None else y + self.bias
+
+
+class SumsWithoutAutograd(_Row):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = _summed(F.linear(x, self.weight).detach())
+        return y if self.bias is None else y + self.bias
+
+
+class SumsTheBiassGradient(_Row):
+    """The bias is whole on every rank, and so is its gradient already."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = _Sum.apply(F.linear(x, self.weight))
+        return y if self.bias is None else y + _Copy.apply(self.bias)
+
+
+class AddsTheBiasOnRankZeroAfterTheSum(_Row):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = _Sum.apply(F.linear(x, self.weight))
+        return y + self.bias if self.bias is not None and dist.get_rank() == 0 else y
 
 
 # 15.3: SplitAttention(qkv, out, n_head)
@@ -382,6 +531,119 @@ class KeepsTheWholeOut(_Attention):
         return _Sum.apply(y) + self.out_bias
 
 
+class DoesNotScale(_Attention):
+    scale = 1.0
+
+
+class ScalesByItsOwnWidth(_Attention):
+    """By all of its heads together, as if they were one."""
+
+    def attend(self, x: torch.Tensor) -> torch.Tensor:
+        self.scale = (len(self.heads) * self.width) ** -0.5
+        return super().attend(x)
+
+
+class ScalesTwice(_Attention):
+    def attend(self, x: torch.Tensor) -> torch.Tensor:
+        self.scale = 1 / self.width
+        return super().attend(x)
+
+
+class AssumesTheSameHeadsEverywhere(_Attention):
+    """Where n_head does not divide, view makes fewer and wider heads, without an error."""
+
+    def attend(self, x: torch.Tensor) -> torch.Tensor:
+        B, T, _ = x.shape
+        n_head = self.out.shape[0] // self.width // dist.get_world_size()
+        q, k, v = (
+            part.view(B, T, n_head, -1).transpose(1, 2)
+            for part in F.linear(x, self.weight, self.bias).chunk(3, -1)
+        )
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return y.transpose(1, 2).reshape(B, T, -1)
+
+
+class MergesWithoutTransposing(_Attention):
+    def attend(self, x: torch.Tensor) -> torch.Tensor:
+        B, T, _ = x.shape
+        y = super().attend(x).view(B, T, len(self.heads), self.width).transpose(1, 2)
+        return y.reshape(B, T, -1)
+
+
+class ReadsQkvHeadByHead(_Attention):
+    """As if each head had its queries, keys and values side by side."""
+
+    def my_rows(self, n: int) -> torch.Tensor:
+        return torch.arange(3 * n).view(-1, 3, self.width)[self.heads].transpose(0, 1).flatten()
+
+
+class SwapsQueriesAndKeys(_Attention):
+    def my_rows(self, n: int) -> torch.Tensor:
+        return torch.cat([part * n + self.my_columns(n) for part in (1, 0, 2)])
+
+
+class MasksAfterTheSoftmax(_Attention):
+    def attend(self, x: torch.Tensor) -> torch.Tensor:
+        B, T, _ = x.shape
+        q, k, v = (
+            part.view(B, T, len(self.heads), self.width).transpose(1, 2)
+            for part in F.linear(x, self.weight, self.bias).chunk(3, -1)
+        )
+        weights = (q @ k.transpose(-2, -1) / self.width**0.5).softmax(-1).tril()
+        return (weights @ v).transpose(1, 2).reshape(B, T, -1)
+
+
+class EntersThreeTimes(_Attention):
+    def attend(self, x: torch.Tensor) -> torch.Tensor:
+        B, T, _ = x.shape
+        weights, biases = self.weight.chunk(3), self.bias.chunk(3)
+        q, k, v = (
+            F.linear(_Copy.apply(x), w, b).view(B, T, len(self.heads), self.width).transpose(1, 2)
+            for w, b in zip(weights, biases, strict=True)
+        )
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return y.transpose(1, 2).reshape(B, T, -1)
+
+    def enter(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+class AveragesTheRanks(_Attention):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = _Sum.apply(F.linear(self.attend(self.enter(x)), self.out))
+        return y / dist.get_world_size() + self.out_bias
+
+
+class LeavesTheBiasOfOutOut(_Attention):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _Sum.apply(F.linear(self.attend(self.enter(x)), self.out))
+
+
+class CutsTheQkvBiasInOnePiece(_Attention):
+    def __init__(self, qkv: nn.Linear, out: nn.Linear, n_head: int) -> None:
+        super().__init__(qkv, out, n_head)
+        start = 3 * self.width * int(self.heads[0])
+        self.bias = nn.Parameter(qkv.bias.detach()[start : start + len(self.weight)].clone())
+
+
+class GathersTheHeads(_Attention):
+    def __init__(self, qkv: nn.Linear, out: nn.Linear, n_head: int) -> None:
+        super().__init__(qkv, out, n_head)
+        self.out = nn.Parameter(out.weight.detach().clone())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.attend(self.enter(x))
+        parts: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(parts, y.detach())
+        parts[dist.get_rank()] = y
+        return F.linear(torch.cat(parts, -1), self.out, self.out_bias)
+
+
+class SumsBackwardAgain(_Attention):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _SumTwice.apply(F.linear(self.attend(self.enter(x)), self.out)) + self.out_bias
+
+
 MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
     "15.1": (
         ForgetsTheBackwardAllReduce,
@@ -396,6 +658,14 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
         HoldsPlainTensors,
         AveragesTheInputsGradient,
         CutsTheInputs,
+        DetachesTheInput,
+        AveragesTheInputsFirst,
+        SumsTheWeightsGradientToo,
+        StaysOutWithoutOutputs,
+        GivesTheRemainderToTheLastRank,
+        ExpectsAMatrix,
+        LetsTorchCutIt,
+        HoldsBuffers,
     ),
     "15.2": (
         AddsTheBiasOnEveryRank,
@@ -410,6 +680,17 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
         CutsTheInputsWithChunk,
         CopiesBeforeAsWell,
         RoundsToSixteenBits,
+        CutsTheInputsAgain,
+        CutsTheOutputsOfARow,
+        CutsTheBias,
+        StaysOutWithoutInputs,
+        SumsOnRankZeroOnly,
+        GathersThePartialSums,
+        AveragesEqualGradients,
+        TakesTheLargest,
+        SumsWithoutAutograd,
+        SumsTheBiassGradient,
+        AddsTheBiasOnRankZeroAfterTheSum,
     ),
     "15.3": (
         SeesTheFuture,
@@ -425,6 +706,20 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
         LeavesTheQkvBiasOut,
         ComputesAllHeads,
         KeepsTheWholeOut,
+        DoesNotScale,
+        ScalesByItsOwnWidth,
+        ScalesTwice,
+        AssumesTheSameHeadsEverywhere,
+        MergesWithoutTransposing,
+        ReadsQkvHeadByHead,
+        SwapsQueriesAndKeys,
+        MasksAfterTheSoftmax,
+        EntersThreeTimes,
+        AveragesTheRanks,
+        LeavesTheBiasOfOutOut,
+        CutsTheQkvBiasInOnePiece,
+        GathersTheHeads,
+        SumsBackwardAgain,
     ),
 }
 
@@ -433,21 +728,70 @@ FITS = {
     "GathersTheOutputs": "shape of the output",
     "KeepsTheWholeWeight": "too many numbers held",
     "KeepsViewsOfTheWhole": "a view",
+    "CutsWithChunk": "chunk can make fewer",
+    "DropsTheRemainder": "tensor_split",
     "LeavesTheBiasOut": "where is the bias",
+    "ExpectsABias": "bias=False",
+    "SumsTheOutputs": "different shapes",
     "HoldsPlainTensors": "are parameters",
     "AveragesTheInputsGradient": "whole gradient",
+    "CutsTheInputs": "weight is .n_out, n_in.",
+    "DetachesTheInput": "backward has to reach the input",
+    "AveragesTheInputsFirst": "whole gradient",
+    "SumsTheWeightsGradientToo": "gradient of their own outputs",
+    "StaysOutWithoutOutputs": "a rank without features, too",
+    "GivesTheRemainderToTheLastRank": "tensor_split",
+    "ExpectsAMatrix": "must be a matrix",
+    "LetsTorchCutIt": "yours to write",
+    "HoldsBuffers": "are parameters",
     "AddsTheBiasOnEveryRank": "once for each rank",
     "DividesTheBias": "right before the step",
     "LeavesTheSumOut": "partial sum",
     "SumsTheGradientToo": "4 times what was expected",
+    "AveragesTheParts": "then comes a sum",
     "GathersTheInputs": "too many numbers held",
     "KeepsEveryInputsWeight": "too many numbers held",
     "LeavesTheBiasOutOfTheSum": "where is the bias",
+    "NeedsABias": "bias=False",
+    "CutsTheInputsWithChunk": "tensor_split",
+    "CopiesBeforeAsWell": "different shapes",
+    "RoundsToSixteenBits": "the output",
+    "CutsTheInputsAgain": "leave x alone",
+    "CutsTheOutputsOfARow": "weight is .n_out, n_in.",
+    "CutsTheBias": "must match the size",
+    "StaysOutWithoutInputs": "one without data too",
+    "SumsOnRankZeroOnly": "partial sum",
+    "GathersThePartialSums": "too many collectives",
+    "AveragesEqualGradients": "what is left to communicate",
+    "TakesTheLargest": "then comes a sum",
+    "SumsWithoutAutograd": "backward has to reach the input",
+    "SumsTheBiassGradient": "counts once for each rank",
+    "AddsTheBiasOnRankZeroAfterTheSum": "where is the bias",
     "SeesTheFuture": "causal",
+    "ScalesByTheWholeWidth": "the scale",
     "CutsQkvInOnePiece": "three places",
+    "DropsHeadsThatDoNotDivide": "not every rank has",
+    "CutsOutByTheWidth": "shapes cannot be multiplied",
+    "TakesTheFirstColumnsOfOut": "columns of out",
     "AddsTheBiasBeforeTheSum": "once for each rank",
     "ForgetsTheSumBeforeIt": "x goes into all heads",
+    "ForgetsTheSumAfterIt": "partial sum",
     "SumsEachHead": "too many collectives",
+    "LeavesTheQkvBiasOut": "weight and bias",
     "ComputesAllHeads": "too many numbers held",
     "KeepsTheWholeOut": "too many numbers held",
+    "DoesNotScale": "the scale",
+    "ScalesByItsOwnWidth": "the scale",
+    "ScalesTwice": "the scale",
+    "AssumesTheSameHeadsEverywhere": "not every rank has",
+    "MergesWithoutTransposing": "back to their order",
+    "ReadsQkvHeadByHead": "three places",
+    "SwapsQueriesAndKeys": "look at queries, keys",
+    "MasksAfterTheSoftmax": "sees only itself",
+    "EntersThreeTimes": "too many collectives in backward",
+    "AveragesTheRanks": "the mean",
+    "LeavesTheBiasOfOutOut": "where is the bias of out",
+    "CutsTheQkvBiasInOnePiece": "three places",
+    "GathersTheHeads": "too many numbers held",
+    "SumsBackwardAgain": "once too often",
 }
