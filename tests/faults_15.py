@@ -4,10 +4,17 @@ from course_utils.tools.faults import Fault
 
 FAULTS = [
     Fault(
+        name="rows_that_meet_the_other_half",
+        cell="split-claim",
+        find="zip(parts, np.split(A, 2), strict=True)",
+        replace="zip(parts[::-1], np.split(A, 2), strict=True)",
+        claim="split-claim",
+    ),
+    Fault(
         name="takes_a_partial_sum_for_the_product",
-        cell="linear-ranks",
-        find="dist.all_reduce(y)",
-        replace="dist.barrier()",
+        cell="linear-claim",
+        find="all_reduced(part(matrix_x, 1) @ part(matrix_A, 0))",
+        replace="part(matrix_x, 1) @ part(matrix_A, 0)",
         claim="linear-claim",
     ),
     Fault(
@@ -61,7 +68,7 @@ FAULTS = [
     ),
     Fault(
         name="reduces_everything_to_scatter_a_part",
-        cell="sequence-scatter",
+        cell="sequence-operators",
         find="dist.all_to_all_single(received, parts)\n    return received.sum(0)",
         replace="dist.all_reduce(parts)\n    return parts[dist.get_rank()]",
         claim="sequence-claim",
@@ -69,8 +76,8 @@ FAULTS = [
     Fault(
         name="saves_what_tensor_parallelism_saves",
         cell="sequence-saved",
-        find='sequences[0]["saved"]',
-        replace='blocks[0]["saved"]',
+        find="blocks, sequences)]",
+        replace="blocks, blocks)]",
         claim="sequence-saved",
     ),
     Fault(
@@ -96,7 +103,7 @@ FAULTS = [
     ),
     Fault(
         name="incomplete_is_complete_after_all",
-        cell="wrong-missing-run",
+        cell="wrong-missing-tests",
         find="launch(training, lambda x: x)",
         replace="launch(training, copy_to_ranks)",
         claim="wrong-missing-claim",
@@ -111,8 +118,8 @@ FAULTS = [
     Fault(
         name="bias_after_the_sum",
         cell="wrong-bias-claim",
-        find=" + bias  # each rank adds it\n    dist.all_reduce(y)",
-        replace="\n    dist.all_reduce(y)\n    y += bias",
+        find="part(matrix_A, 0) + bias), bias)",
+        replace="part(matrix_A, 0)) + bias, bias)",
         claim="wrong-bias-claim",
     ),
 ]

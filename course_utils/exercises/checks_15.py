@@ -82,7 +82,6 @@ def _explained() -> Iterator[None]:
 
 def _see(make: Callable[..., Any], layers: tuple[Any, ...], x: Tensor, weights: Tensor) -> dict[str, Any]:
     """make: of a module, from layers. weights: of the outputs in the loss, whose shape is the output's."""
-    group = dist.new_group()  # of our own: a rank that skips a sum of theirs must not answer it with our flag
     with _explained():
         module = make(*layers)
     numbers = storage_bytes([list(vars(part).values()) for part in module.modules()]) / 8
@@ -94,8 +93,9 @@ def _see(make: Callable[..., Any], layers: tuple[Any, ...], x: Tensor, weights: 
     seen["differentiable"] = isinstance(y, Tensor) and y.requires_grad
     seen["torch"] = any(isinstance(p, DTensor) for p in module.parameters())
     good = shape == seen["wanted"] and seen["differentiable"] and not seen["torch"]
+    apart = dist.new_group()  # a rank that skipped a sum must not answer the others' with our flag
     flag = torch.tensor(int(good))
-    dist.all_reduce(flag, op=dist.ReduceOp.MIN, group=group)
+    dist.all_reduce(flag, op=dist.ReduceOp.MIN, group=apart)
     if not flag:  # on one rank: if only that one left, the others would wait for it in backward
         return seen
     with count_operations() as backward:
