@@ -6,8 +6,8 @@ FAULTS = [
     Fault(
         name="rows_that_meet_the_other_half",
         cell="split-claim",
-        find="zip(parts, np.split(A, 2), strict=True)",
-        replace="zip(parts[::-1], np.split(A, 2), strict=True)",
+        find="np.sqrt(parts), np.split(A, 2)",
+        replace="np.sqrt(parts[::-1]), np.split(A, 2)",
         claim="split-claim",
     ),
     Fault(
