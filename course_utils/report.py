@@ -18,6 +18,7 @@ LOST_PEER = re.compile(
     r"recvValue failed|sendBytes failed|Failed to recv|failed to connect"
 )
 _NETWORK_ERRORS = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError", "DistError")
+_ACCUSATION = "failed to pass monitoredBarrier"
 _SIGNAL_HINTS = {
     "SIGABRT": "C++ code gave up; in gloo mostly because ranks brought tensors of different shapes",
     "SIGKILL": "killed from outside; when nobody did it, mostly the system, because memory ran out",
@@ -174,6 +175,8 @@ def rank_error(outcomes: list[Outcome]) -> RankError:
     """The error for ranks of which at least one has failed; ties go to the lowest rank."""
     failed = {rank: o for rank, o in enumerate(outcomes) if o.failed}
     causes = {rank: o for rank, o in failed.items() if not o.lost_peer} or failed
+    # rank 0 says so of a rank that died as well, at once, and may be heard before the death is seen
+    causes = {rank: o for rank, o in causes.items() if _ACCUSATION not in o.reason} or causes
     earliest = min(causes.values(), key=lambda o: o.time)
     cause = (earliest.reason, place(earliest.frames))
     same = [rank for rank, o in causes.items() if (o.reason, place(o.frames)) == cause]

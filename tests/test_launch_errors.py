@@ -4,6 +4,7 @@ import pytest
 from kernels import Kernel, time_limit  # noqa: F401  # time_limit: a fixture that every test here uses
 
 from course_utils import RankError, RankTimeout
+from course_utils.report import Outcome, rank_error
 
 
 @pytest.fixture(scope="module")
@@ -194,3 +195,13 @@ def test_a_global_or_an_argument_that_cannot_be_sent_is_named(kernel, value):
         cell = kernel.run("text = None\n" + code + tail, ask="text")
         assert cell.asked, (code, cell.ename, cell.evalue)
         assert "gadget" in cell.asked, (code, cell.asked)
+
+
+def test_a_monitored_barrier_that_accuses_a_dead_rank_is_not_the_cause():
+    said = "RuntimeError: [Rank 0]: Ranks 2 failed to pass monitoredBarrier in 70000 ms"
+    heard_first = Outcome("raised", said, time=1.0)
+    dead = Outcome("died", "SIGKILL (killed from outside)", time=1.1)
+    lost = Outcome("raised", "RuntimeError: Connection closed by peer", time=0.9, lost_peer=True)
+    late = Outcome("running", "", time=0.0)
+    assert rank_error([heard_first, lost, dead]).rank == 2
+    assert rank_error([heard_first, lost, late]).rank == 0
