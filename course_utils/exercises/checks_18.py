@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_utils.exercises.judging import Exercise, at_most, brief, compare, compare_ranks, forbid, reject
+from course_utils.exercises.judging import Exercise, at_most, brief, compare, compare_ranks, reject
 from course_utils.exercises.messages import logged_calls
 from course_utils.measure import count_operations
 
@@ -24,9 +24,10 @@ def _check_traffic(
     ``seen`` has for each rank the sequence that count_operations recorded.
     """
     for rank, operations in enumerate(seen):
-        names = [name for name, _ in operations]
-        forbid({name: names.count(name) for name in names if "barrier" in name}, "barrier", rank=rank)
-        at_most(f"collectives ({what})", len(names), collectives, rank=rank, hint=hint)
+        if barriers := [name for name, _ in operations if "barrier" in name]:
+            vain = "ranks that call the same collectives meet in them anyway: a barrier mends nothing"
+            reject("a barrier was called", expected="none", came=len(barriers), rank=rank, hint=vain)
+        at_most(f"collectives ({what})", len(operations), collectives, rank=rank, hint=hint)
         at_most(
             f"bytes given to collectives ({what})", sum(s for _, s in operations), sent, rank=rank, hint=hint
         )
@@ -58,13 +59,16 @@ def _stop_hint(came: list[list[Any]], cases: list[tuple[list[list[float]], float
     n = len(came)
     means = [[sum(part) / max(1, len(part)) for part in losses] for losses, _ in cases]
     limits = [limit for _, limit in cases]
+    own = [  # of no losses it is nan, and not below
+        [
+            bool(losses[rank]) and mean[rank] < limit
+            for (losses, limit), mean in zip(cases, means, strict=True)
+        ]
+        for rank in range(n)
+    ]
     mistakes = {
-        "that is the mean over this rank's own samples": [
-            [mean[rank] < limit for mean, limit in zip(means, limits, strict=True)] for rank in range(n)
-        ],
-        "that is rank 0's own mean, told to all": (
-            [[mean[0] < limit for mean, limit in zip(means, limits, strict=True)]] * n
-        ),
+        "that is the mean over this rank's own samples": own,
+        "that is rank 0's own mean, told to all": own[:1] * n,
         "a mean of means: what does a sample weigh on a rank that has many?": (
             [[sum(mean) / n < limit for mean, limit in zip(means, limits, strict=True)]] * n
         ),
