@@ -60,7 +60,7 @@ FAULTS = [
         claim="form-claim",
     ),
     Fault(
-        name="the_long_wait_is_still_too_long",
+        name="the_slow_rank_is_fast",
         cell="slow-run",
         find="time.sleep(1)",
         replace="time.sleep(0.1)",
@@ -76,8 +76,8 @@ FAULTS = [
     Fault(
         name="digest_of_the_size_and_not_of_the_values",
         cell="digest-define",
-        find="hashlib.blake2b(data, digest_size=8)",
-        replace="hashlib.blake2b(bytes(len(data)), digest_size=8)",
+        find="blake2b(data, digest_size=8)",
+        replace="blake2b(bytes(len(data)), digest_size=8)",
         claim="diverged-claim",
     ),
     Fault(
