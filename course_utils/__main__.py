@@ -10,7 +10,14 @@ import subprocess
 import sys
 
 OLDEST, NEWEST = (3, 11), (3, 13)  # as requires-python in pyproject.toml
-MODULES = {"lab": "lab", "test": "verify", "run": "run", "refresh": "refresh", "grade": "grade", "slides": "slides"}
+MODULES = {
+    "lab": "lab",
+    "test": "verify",
+    "run": "run",
+    "refresh": "refresh",
+    "grade": "grade",
+    "slides": "slides",
+}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 USAGE = """usage: python3 -m course_utils COMMAND [OPTIONS]
