@@ -69,9 +69,9 @@ def train(name: str) -> list[dict[str, Any]]:
     """
     rank, own, events = dist.get_rank(), case(name), []
     step = _Step(own, rank)
-    batches = DataLoader(range(LAYERS * 5), batch_size=LAYERS, collate_fn=step.load)
+    batches = DataLoader(range(LAYERS * 4), batch_size=LAYERS, collate_fn=step.load)
     config = profiler._ExperimentalConfig(profile_all_threads=True)
-    schedule = profiler.schedule(wait=0, warmup=1, active=4, repeat=1)
+    schedule = profiler.schedule(wait=0, warmup=1, active=3, repeat=1)
     options = {"activities": [profiler.ProfilerActivity.CPU], "experimental_config": config}
     with profiler.profile(
         schedule=schedule, on_trace_ready=lambda prof: events.extend(_events(prof)), **options
