@@ -78,25 +78,27 @@ def _exposed_hint(came: Any, computing: Intervals, messages: Intervals) -> str:
     alone = [_seconds([*computing, m]) - _seconds(computing) for m in messages]
     common = [sum(max(0.0, min(m[1], e) - max(m[0], s)) for s, e in computing) for m in messages]
     ties = sorted(range(len(messages)), key=lambda i: messages[i])
-    known = {
-        "these are the durations; some of the messages run during computation": [e - s for s, e in messages],
-        "right, but in the order of their starts: the result is in the order given": [
-            right[i] for i in order
-        ],
+    ends = sorted(range(len(messages)), key=lambda i: messages[i][1])
+    known = {  # where two mistakes give the same value, the first hint is the one that helps both
         "where two messages are under way at once, the moment belongs to one of them only": alone,
-        "the list is in no order: which of two messages began first?": _by_message(
-            computing, messages, range(len(messages))
-        ),
-        "of two messages that overlap the moment belongs to the one that began first": _by_message(
-            computing, messages, order[::-1]
-        ),
+        "these are the durations; some of the messages run during computation": [e - s for s, e in messages],
         "of two that began together the one that stands first in the list comes first": _by_message(
             computing, messages, ties
         ),
+        "the list is in no order: find out which message began first, and answer in the order given": (
+            _by_message(computing, messages, range(len(messages)))
+        ),
+        "right, but in the order of their starts: answer in the order given": [right[i] for i in order],
+        "of two messages that overlap the moment belongs to the one that began first": _by_message(
+            computing, messages, order[::-1]
+        ),
+        "which message began first, not which ended first": _by_message(computing, messages, ends),
         "computing intervals overlap: what two of them hide counts once": [
             e - s - hidden for (s, e), hidden in zip(messages, common, strict=True)
         ],
     }
+    if messages and max(end for _, end in messages) < 1e-2:
+        return "no grid of milliseconds: calculate with the starts and ends themselves"
     for hint, value in known.items():
         if _same(came, value):
             return hint

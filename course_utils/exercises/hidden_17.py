@@ -139,7 +139,12 @@ def _events(prof: profiler.profile) -> list[dict[str, Any]]:
 # Simulated: r0 to r3 name the ranks that differ. What is common, what a decoy has more, what the culprit has.
 _SIMULATED: dict[str, Case] = {
     "a straggler": Case(
-        _ranks(0.015), _ranks(1.0, r2=1.3), _ranks(0.0), _ranks(0.002), _ranks(0.0), (2, "computation")
+        _ranks(0.015, r2=0.025),
+        _ranks(1.0, r2=1.3),
+        _ranks(0.0),
+        _ranks(0.002),
+        _ranks(0.0),
+        (2, "computation"),
     ),
     "a late input": Case(
         _ranks(0.015, r0=0.075), _ranks(1.0), _ranks(0.0), _ranks(0.002), _ranks(0.0), (0, "input")
@@ -148,8 +153,8 @@ _SIMULATED: dict[str, Case] = {
         _ranks(0.300), _ranks(1.0, r3=1.2), _ranks(0.0), _ranks(0.002), _ranks(0.0), (3, "computation")
     ),
     "a late input, and a decoy that computes longer": Case(
-        _ranks(0.060, r1=0.130, r2=0.015),
-        _ranks(1.0, r2=1.15),
+        _ranks(0.090, r1=0.130, r2=0.015),
+        _ranks(1.0, r2=1.3),
         _ranks(0.0),
         _ranks(0.002),
         _ranks(0.0),
