@@ -68,7 +68,7 @@ FAULTS = [
     ),
     Fault(
         name="batch_norm_in_evaluation_mode",
-        cell="wrong-norm-run",
+        cell="wrong-norm-claim",
         find="nn.BatchNorm1d(16).double()",
         replace="nn.BatchNorm1d(16).double().eval()",
         claim="wrong-norm-claim",

@@ -112,6 +112,7 @@ def _whole(forward: list[float], backward: list[float], m: int) -> float:
 def _idle_hint(came: list[float], forward: list[float], backward: list[float], m: int) -> str:
     p, both = len(forward), [f + b for f, b in zip(forward, backward, strict=True)]
     whole, slowest, shares = _whole(forward, backward, m), max(both), partial(_shares, forward, backward, m)
+    forwards = sum(forward) + (m - 1) * max(forward)
     filled = (
         "that is the time of m + p - 1 micro-batches in the slowest stage: what does filling really take?"
     )
@@ -127,13 +128,35 @@ def _idle_hint(came: list[float], forward: list[float], backward: list[float], m
         "m - 1 micro-batches follow the first one": shares(sum(both) + m * slowest),
         "that is the share of time in which it works": [m * work / whole for work in both],
         "that is the idle time itself, not its share": [whole - m * work for work in both],
+        "a share lies between 0 and 1": [100 * share for share in shares(whole)],
+        "the share of all time, not of the ideal time": [
+            (whole - m * work) / (m * (max(forward) + max(backward))) for work in both
+        ],
+        "the time is the same for all: it begins with the first action of any stage, not of this one": [
+            1 - m * work / (whole - sum(forward[:s]) - sum(backward[:s])) for s, work in enumerate(both)
+        ],
+        "a stage also waits in the middle, from its last forward to its first backward": [
+            (sum(forward[:s]) + sum(backward[:s])) / whole for s in range(p)
+        ],
+        "a backward need not take twice as long as a forward": shares(3 * forwards),
+        "that holds for the forwards: backwards have times of their own": [
+            1 - m * f / forwards for f in forward
+        ],
     }
     for hint, wrong in mistakes.items():
-        if len(came) == p and all(math.isclose(c, w, abs_tol=1e-9) for c, w in zip(came, wrong, strict=True)):
+        if _close(came, wrong, 1e-5):
             return hint
+    if _close(came, shares(whole), 0.006):
+        return "close, but rounded"
+    if _close(sorted(came), sorted(shares(whole)), 1e-5):
+        return "the right shares, in the wrong places: the first is stage 0's"
     return (
         "one micro-batch passes all stages; the others come out behind it, one each time the slowest is done"
     )
+
+
+def _close(came: list[float], wanted: list[float], distance: float) -> bool:
+    return all(math.isclose(c, w, abs_tol=distance) for c, w in zip(came, wanted, strict=True))
 
 
 def decide_idle(seen: list[Any]) -> str:
@@ -145,7 +168,7 @@ def decide_idle(seen: list[Any]) -> str:
             reject(f"{what}: not a share for each stage", expected=len(forward), came=came, hint=hint)
         came = [float(c) for c in came]
         wanted = _shares(forward, backward, m, _whole(forward, backward, m))
-        compare(what, came, wanted, hint=_idle_hint(came, forward, backward, m), tolerance=1e-9)
+        compare(what, came, wanted, hint=_idle_hint(came, forward, backward, m), tolerance=1e-5)
     return "fast stages wait for the slowest, and no number of micro-batches changes that."
 
 
@@ -195,6 +218,7 @@ def see_step(one_f_one_b_step: Callable[..., Any]) -> list[dict[str, Any]]:
     rank, last, runs = dist.get_rank(), dist.get_world_size() - 1, []
     for m in _CASES:
         part, (inputs, targets) = _Watched(rank), _batch(m)
+        before = part.weight.detach().clone()
         given = inputs if rank == 0 else None, targets if rank == last else None
         dist.barrier()
         with logged_messages() as log, count_operations() as operations:
@@ -203,6 +227,7 @@ def see_step(one_f_one_b_step: Callable[..., Any]) -> list[dict[str, Any]]:
             {
                 "loss": loss,
                 "gradient": part.weight.grad,
+                "trained": not torch.equal(part.weight, before),
                 "log": part.log,
                 "most": part.most,
                 "left": sum(count > 0 for count in part.alive.values()),
@@ -256,18 +281,36 @@ def _named(counts: dict[int, int]) -> list[str]:
     return [f"{counts[peer]} to rank {peer}" for peer in sorted(counts)]
 
 
-def _serial(m: int, world_size: int) -> tuple[float, list[Tensor]]:
-    parts, (inputs, targets) = [_Watched(rank) for rank in range(world_size)], _batch(m)
+def _serial(inputs: list[Tensor], targets: list[Tensor], world_size: int) -> tuple[float, list[list[float]]]:
+    """The loss and, for each part, its gradient as one list."""
+    parts = [_Watched(rank) for rank in range(world_size)]
     loss = nn.functional.mse_loss(nn.Sequential(*parts)(torch.cat(inputs)), torch.cat(targets))
     loss.backward()
-    return loss.item(), [part.weight.grad for part in parts]
+    return loss.item(), [part.weight.grad.flatten().tolist() for part in parts]
+
+
+def _decide_gradient(what: str, came: Any, rank: int, world_size: int, m: int) -> None:
+    inputs, targets = _batch(m)
+    wanted = _serial(inputs, targets, world_size)[1][rank]
+    if came is None:
+        reject(f"{what}: part's parameters have no gradient", rank=rank, hint="backward() fills .grad")
+    came = [x for row in came for x in row]
+    hint = "the loss is a mean over all micro-batches: what does one of them weigh?"
+    if _close(came, [64 * w for w in wanted], 1e-6):
+        hint = "mse_loss is a mean over all elements, not their sum"
+    elif _close(came, [w / m for w in _serial(inputs[-1:], targets[-1:], world_size)[1][rank]], 1e-6):
+        hint = "that is the last micro-batch alone: backward adds to .grad, as long as nothing clears it"
+    elif rank < world_size - 1:
+        hint = "the last rank's is right: is each message taken for the micro-batch it is of?"
+    compare(f"{what}: the gradient", came, wanted, rank=rank, hint=hint)
 
 
 def decide_step(seen: list[list[dict[str, Any]]]) -> str:
     world_size = len(seen)
     last = world_size - 1
     for case, m in enumerate(_CASES):
-        what, (loss, gradients) = f"m={m}, {world_size} ranks", _serial(m, world_size)
+        what = f"m={m}, {world_size} rank{'s' if last else ''}"
+        loss, _ = _serial(*_batch(m), world_size)
         for rank, runs in enumerate(seen):
             s = runs[case]
             _decide_order(what, s["log"], rank, last, m)
@@ -277,22 +320,16 @@ def decide_step(seen: list[list[dict[str, Any]]]) -> str:
             at_most(f"micro-batches held after the step ({what})", s["left"], 0, rank=rank, hint=hint)
             _decide_messages(what, s, rank, last, m)
         for rank in reversed(range(world_size)):  # a wrong gradient travels from the last rank to the first
-            hint = "the loss is a mean over all micro-batches: what does one of them weigh?"
-            if rank < last:
-                hint = "the last rank's is right: is each message taken for the micro-batch it is of?"
-            came = seen[rank][case]["gradient"]
-            if came is None:
-                reject(
-                    f"{what}: part's parameters have no gradient", rank=rank, hint="backward() fills .grad"
-                )
-            came, wanted = ([x for row in rows for x in row] for rows in (came, gradients[rank].tolist()))
-            compare(f"{what}: the gradient", came, wanted, rank=rank, hint=hint)
+            _decide_gradient(what, seen[rank][case]["gradient"], rank, world_size, m)
+            if seen[rank][case]["trained"]:
+                hint = "the gradient stays in .grad; the update is not part of this step"
+                reject(f"{what}: part's parameters changed", rank=rank, hint=hint)
         hint = "the mean loss of the whole batch, as a float"
         compare(f"{what}: the loss", seen[last][case]["loss"], loss, rank=last, hint=hint)
         for rank in range(last):
             hint = "this rank does not know the loss"
             compare(f"{what}: returned", seen[rank][case]["loss"], None, rank=rank, hint=hint)
-    return f"the serial gradient on {world_size} ranks, and no rank holds more than min(p - rank, m)."
+    return "the serial gradient on 4 ranks, 2 and 1, and no rank holds more than min(p - rank, m)."
 
 
 _HANG = (
@@ -300,8 +337,10 @@ _HANG = (
     "on; and does a rank receive exactly what its neighbors send?"
 )
 
+_LOOP = "a loop that finds neither a forward nor a backward to do never ends: what may a late stage hold?"
+
 EXERCISES = {
-    "16.1": Exercise(see_stage, decide_stage, world_sizes=(1,)),
+    "16.1": Exercise(see_stage, decide_stage, world_sizes=(1,), timeout=5.0, timeout_hint=_LOOP),
     "16.2": Exercise(see_idle, decide_idle, world_sizes=(1,)),
-    "16.3": Exercise(see_step, decide_step, world_sizes=(4, 2), timeout=10.0, timeout_hint=_HANG),
+    "16.3": Exercise(see_step, decide_step, world_sizes=(4, 2, 1), timeout=10.0, timeout_hint=_HANG),
 }

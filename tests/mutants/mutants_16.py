@@ -96,6 +96,58 @@ def counts_from_one(stage: int, m: int, limit: int) -> Schedule:
     return [(kind, i + 1) for kind, i in _with_hold(max(1, limit - stage), m)]
 
 
+def loops_for_ever_behind_the_limit(stage: int, m: int, limit: int) -> Schedule:
+    actions, forwards, backwards = [], 0, 0
+    while backwards < m:
+        if forwards < m and forwards - backwards < limit - stage:
+            actions.append(("F", forwards))
+            forwards += 1
+        elif backwards < forwards:
+            actions.append(("B", backwards))
+            backwards += 1
+    return actions
+
+
+def begins_with_a_backward(stage: int, m: int, limit: int) -> Schedule:
+    warmup = min(max(0, limit - stage - 1), m)
+    actions = [("F", i) for i in range(warmup)]
+    for i in range(m - warmup):
+        actions += [("B", i), ("F", warmup + i)]
+    return actions + [("B", i) for i in range(m - warmup, m)]
+
+
+def does_forwards_that_are_not_there(stage: int, m: int, limit: int) -> Schedule:
+    warmup = max(1, limit - stage) - 1
+    actions = [("F", i) for i in range(warmup)]
+    for i in range(m):
+        actions += [("F", warmup + i), ("B", i)]
+    return actions
+
+
+def writes_the_stage_too(stage: int, m: int, limit: int) -> list[tuple[str, int, int]]:
+    return [(kind, stage, i) for kind, i in _with_hold(max(1, limit - stage), m)]
+
+
+def joins_kind_and_number(stage: int, m: int, limit: int) -> list[str]:
+    return [f"{kind}{i}" for kind, i in _with_hold(max(1, limit - stage), m)]
+
+
+def makes_the_whole_schedule(stage: int, m: int, limit: int) -> list[Schedule]:
+    return [_with_hold(max(1, limit - s), m) for s in range(stage + 1)]
+
+
+def counts_stages_from_the_end(stage: int, m: int, limit: int) -> Schedule:
+    return _with_hold(min(stage + 1, limit), m)
+
+
+def subtracts_the_stage_from_what_there_is(stage: int, m: int, limit: int) -> Schedule:
+    return _with_hold(max(1, min(limit, m) - stage), m)
+
+
+def knows_only_the_two_ends(stage: int, m: int, limit: int) -> Schedule:
+    return _with_hold(max(1, 4 - stage) if limit <= 4 else m, m)
+
+
 # 16.2: gpipe_idle(forward, backward, m)
 
 
@@ -155,6 +207,60 @@ def returns_the_average(forward: list[float], backward: list[float], m: int) -> 
 def takes_backward_for_twice_forward(forward: list[float], backward: list[float], m: int) -> list[float]:
     total = 3 * (sum(forward) + (m - 1) * max(forward))
     return _idle(forward, backward, m, total)
+
+
+def forgets_to_fill_the_pipeline(forward: list[float], backward: list[float], m: int) -> list[float]:
+    return _idle(forward, backward, m, m * (max(forward) + max(backward)))
+
+
+def measures_each_rank_in_its_own_time(forward: list[float], backward: list[float], m: int) -> list[float]:
+    total = sum(forward) + sum(backward) + (m - 1) * (max(forward) + max(backward))
+    idle = []
+    for s, (f, b) in enumerate(zip(forward, backward, strict=True)):
+        own = total - sum(forward[:s]) - sum(backward[:s])
+        idle.append(1 - m * (f + b) / own)
+    return idle
+
+
+def counts_only_the_fill_and_the_drain(forward: list[float], backward: list[float], m: int) -> list[float]:
+    total = sum(forward) + sum(backward) + (m - 1) * (max(forward) + max(backward))
+    return [(sum(forward[:s]) + sum(backward[:s])) / total for s in range(len(forward))]
+
+
+def takes_the_last_stage_for_the_slowest(forward: list[float], backward: list[float], m: int) -> list[float]:
+    total = sum(forward) + sum(backward) + (m - 1) * (forward[-1] + backward[-1])
+    return _idle(forward, backward, m, total)
+
+
+def takes_the_first_stage_for_the_slowest(forward: list[float], backward: list[float], m: int) -> list[float]:
+    total = sum(forward) + sum(backward) + (m - 1) * (forward[0] + backward[0])
+    return _idle(forward, backward, m, total)
+
+
+def overlaps_forwards_and_backwards(forward: list[float], backward: list[float], m: int) -> list[float]:
+    total = sum(forward) + sum(backward) + (m - 1) * max(*forward, *backward)
+    return _idle(forward, backward, m, total)
+
+
+def returns_percent(forward: list[float], backward: list[float], m: int) -> list[float]:
+    total = sum(forward) + sum(backward) + (m - 1) * (max(forward) + max(backward))
+    return [100 * share for share in _idle(forward, backward, m, total)]
+
+
+def rounds_to_percent(forward: list[float], backward: list[float], m: int) -> list[float]:
+    total = sum(forward) + sum(backward) + (m - 1) * (max(forward) + max(backward))
+    return [round(share, 2) for share in _idle(forward, backward, m, total)]
+
+
+def sorts_the_stages(forward: list[float], backward: list[float], m: int) -> list[float]:
+    total = sum(forward) + sum(backward) + (m - 1) * (max(forward) + max(backward))
+    return sorted(_idle(forward, backward, m, total), reverse=True)
+
+
+def takes_the_ideal_time_of_the_slowest(forward: list[float], backward: list[float], m: int) -> list[float]:
+    ideal = m * (max(forward) + max(backward))
+    total = sum(forward) + sum(backward) + (m - 1) * (max(forward) + max(backward))
+    return [(total - m * (f + b)) / ideal for f, b in zip(forward, backward, strict=True)]
 
 
 # 16.3: one_f_one_b_step(part, inputs, targets, m)
@@ -376,6 +482,157 @@ def calls_pytorchs_schedule(part: nn.Module, inputs: Batches, targets: Batches, 
     return torch.stack(losses).mean().item() if losses else None
 
 
+def updates_the_weights_too(part: nn.Module, inputs: Batches, targets: Batches, m: int) -> float | None:
+    loss = _Stage(part, inputs, targets, m).run(_hold(m))
+    with torch.no_grad():
+        for p in part.parameters():
+            p -= 0.1 * p.grad
+    return loss
+
+
+class _ClearsGradients(_Stage):
+    def backward(self) -> None:
+        self.part.zero_grad()
+        super().backward()
+
+
+def clears_the_gradient_before_each_backward(
+    part: nn.Module, inputs: Batches, targets: Batches, m: int
+) -> float | None:
+    return _ClearsGradients(part, inputs, targets, m).run(_hold(m))
+
+
+class _Newest(_Stage):
+    def backward(self) -> None:
+        self.held.rotate(1)  # the newest comes to the front
+        super().backward()
+
+
+def takes_the_newest_micro_batch(part: nn.Module, inputs: Batches, targets: Batches, m: int) -> float | None:
+    return _Newest(part, inputs, targets, m).run(_hold(m))
+
+
+class _KeepsGraphs(_Stage):
+    def backward(self) -> None:
+        x, y = self.held[0]
+        self.keep.append(y)
+        y.backward(self.receive(self.rank + 1) if self.rank < self.last else None, retain_graph=True)
+        self.held.popleft()
+        if self.rank > 0:
+            self.send(x.grad, self.rank - 1)
+
+
+def keeps_every_graph(part: nn.Module, inputs: Batches, targets: Batches, m: int) -> float | None:
+    return _KeepsGraphs(part, inputs, targets, m).run(_hold(m))
+
+
+class _ShapeFirst(_Stage):
+    def send(self, tensor: torch.Tensor, to: int) -> None:
+        super().send(torch.tensor(tensor.shape), to)
+        super().send(tensor, to)
+
+    def receive(self, source: int) -> torch.Tensor:
+        shape = torch.empty(2, dtype=torch.int64)
+        dist.recv(shape, source)
+        return super().receive(source)
+
+
+def sends_the_shape_first(part: nn.Module, inputs: Batches, targets: Batches, m: int) -> float | None:
+    return _ShapeFirst(part, inputs, targets, m).run(_hold(m))
+
+
+class _Blocking(_Stage):
+    def send(self, tensor: torch.Tensor, to: int) -> None:
+        dist.send(tensor.contiguous(), to)
+
+
+def sends_and_waits(part: nn.Module, inputs: Batches, targets: Batches, m: int) -> float | None:
+    return _Blocking(part, inputs, targets, m).run(_hold(m))
+
+
+class _Float32(_Stage):
+    def receive(self, source: int) -> torch.Tensor:
+        tensor = torch.empty(4, 16)
+        dist.recv(tensor, source)
+        return tensor
+
+
+def receives_into_float32(part: nn.Module, inputs: Batches, targets: Batches, m: int) -> float | None:
+    return _Float32(part, inputs, targets, m).run(_hold(m))
+
+
+class _SumOfErrors(_Stage):
+    def loss_of(self, y: torch.Tensor) -> torch.Tensor:
+        return mse_loss(y, self.targets[self.count], reduction="sum") / self.m
+
+
+def sums_the_squared_errors(part: nn.Module, inputs: Batches, targets: Batches, m: int) -> float | None:
+    return _SumOfErrors(part, inputs, targets, m).run(_hold(m))
+
+
+class _FirstOrLast(_Stage):
+    def loss_of(self, y: torch.Tensor) -> torch.Tensor:
+        if self.rank == 0:  # "rank 0 has no targets"
+            return y.mean() / self.m
+        return super().loss_of(y)
+
+
+def expects_two_ranks_or_more(part: nn.Module, inputs: Batches, targets: Batches, m: int) -> float | None:
+    return _FirstOrLast(part, inputs, targets, m).run(_hold(m))
+
+
+def expects_four_ranks(part: nn.Module, inputs: Batches, targets: Batches, m: int) -> float | None:
+    stage = _Stage(part, inputs, targets, m)
+    stage.last = 3
+    return stage.run(min(4 - stage.rank, m))
+
+
+def shares_the_loss_with_all_ranks(part: nn.Module, inputs: Batches, targets: Batches, m: int) -> float:
+    loss = torch.tensor(_Stage(part, inputs, targets, m).run(_hold(m)) or 0.0)
+    dist.broadcast(loss, src=dist.get_world_size() - 1)
+    return loss.item()
+
+
+class _Broadcasts(_Stage):
+    def send(self, tensor: torch.Tensor, to: int) -> None:
+        raise NotImplementedError
+
+    def run(self, hold: int) -> float | None:
+        for i in range(self.m):  # one micro-batch at a time, by collectives
+            message = torch.zeros(4, 16, dtype=torch.float64)
+            for rank in range(self.last + 1):
+                if rank == self.rank:
+                    x = self.inputs[i] if rank == 0 else message.clone().requires_grad_()
+                    y = self.part(x)
+                    message = y.detach().clone()
+                dist.broadcast(message, src=rank)
+            for rank in range(self.last, -1, -1):
+                if rank == self.rank:
+                    if rank == self.last:
+                        y = mse_loss(y, self.targets[i]) / self.m
+                        self.loss += y.item()
+                    y.backward(None if rank == self.last else message)
+                    message = message if rank == 0 else x.grad.clone()
+                dist.broadcast(message, src=rank)
+        return self.loss if self.rank == self.last else None
+
+
+def broadcasts_instead_of_sending(part: nn.Module, inputs: Batches, targets: Batches, m: int) -> float | None:
+    return _Broadcasts(part, inputs, targets, m).run(_hold(m))
+
+
+class _Ones(_Stage):
+    def receive(self, source: int) -> torch.Tensor:
+        tensor = super().receive(source)
+        return torch.ones_like(tensor) if source > self.rank else tensor
+
+
+def goes_back_without_the_gradient_it_was_sent(
+    part: nn.Module, inputs: Batches, targets: Batches, m: int
+) -> float | None:
+    return _Ones(part, inputs, targets, m).run(_hold(m))
+
+
 MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
     "16.1": (
         is_always_gpipe,
@@ -390,6 +647,15 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
         empties_before_it_fills_again,
         spells_the_names_out,
         counts_from_one,
+        loops_for_ever_behind_the_limit,
+        begins_with_a_backward,
+        does_forwards_that_are_not_there,
+        writes_the_stage_too,
+        joins_kind_and_number,
+        makes_the_whole_schedule,
+        counts_stages_from_the_end,
+        subtracts_the_stage_from_what_there_is,
+        knows_only_the_two_ends,
     ),
     "16.2": (
         takes_them_for_balanced,
@@ -403,6 +669,16 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
         counts_the_slowest_once_more,
         returns_the_average,
         takes_backward_for_twice_forward,
+        forgets_to_fill_the_pipeline,
+        measures_each_rank_in_its_own_time,
+        counts_only_the_fill_and_the_drain,
+        takes_the_last_stage_for_the_slowest,
+        takes_the_first_stage_for_the_slowest,
+        overlaps_forwards_and_backwards,
+        returns_percent,
+        rounds_to_percent,
+        sorts_the_stages,
+        takes_the_ideal_time_of_the_slowest,
     ),
     "16.3": (
         runs_gpipe,
@@ -420,6 +696,19 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
         expects_as_many_micro_batches_as_ranks,
         forgets_the_last_backwards_of_the_step,
         calls_pytorchs_schedule,
+        updates_the_weights_too,
+        clears_the_gradient_before_each_backward,
+        takes_the_newest_micro_batch,
+        keeps_every_graph,
+        sends_the_shape_first,
+        sends_and_waits,
+        receives_into_float32,
+        sums_the_squared_errors,
+        expects_two_ranks_or_more,
+        expects_four_ranks,
+        shares_the_loss_with_all_ranks,
+        broadcasts_instead_of_sending,
+        goes_back_without_the_gradient_it_was_sent,
     ),
 }
 
@@ -452,4 +741,34 @@ FITS = {
     "averages_gradients_over_stages": "a collective ran",
     "runs_one_micro_batch_at_a_time": "one micro-batch at a time",
     "waits_for_a_gradient_first": "had not finished",
+    "loops_for_ever_behind_the_limit": "a late stage",
+    "does_forwards_that_are_not_there": "one forward and one backward",
+    "writes_the_stage_too": "pairs such as",
+    "joins_kind_and_number": "pairs such as",
+    "makes_the_whole_schedule": "pairs such as",
+    "counts_stages_from_the_end": "fewer than it may",
+    "subtracts_the_stage_from_what_there_is": "fewer than it may",
+    "knows_only_the_two_ends": "too many micro-batches held",
+    "takes_backward_for_twice_forward": "need not take twice",
+    "forgets_the_backward": "times of their own",
+    "forgets_to_fill_the_pipeline": "fills and drains",
+    "measures_each_rank_in_its_own_time": "the same for all",
+    "counts_only_the_fill_and_the_drain": "waits in the middle",
+    "returns_percent": "between 0 and 1",
+    "rounds_to_percent": "rounded",
+    "sorts_the_stages": "wrong places",
+    "takes_the_ideal_time_of_the_slowest": "not of the ideal time",
+    "updates_the_weights_too": "parameters changed",
+    "clears_the_gradient_before_each_backward": "nothing clears it",
+    "takes_the_newest_micro_batch": "oldest first",
+    "keeps_every_graph": "retain_graph",
+    "sends_the_shape_first": "12 to rank 1",
+    "sends_and_waits": "waits in send",
+    "receives_into_float32": "tensors of different shapes",
+    "sums_the_squared_errors": "over all elements",
+    "expects_two_ranks_or_more": "1 rank: ",
+    "expects_four_ranks": "had not finished",
+    "shares_the_loss_with_all_ranks": "a collective ran",
+    "broadcasts_instead_of_sending": "one micro-batch at a time",
+    "goes_back_without_the_gradient_it_was_sent": "the last rank's is right",
 }
