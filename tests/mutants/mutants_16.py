@@ -767,7 +767,7 @@ FITS = {
     "receives_into_float32": "tensors of different shapes",
     "sums_the_squared_errors": "over all elements",
     "expects_two_ranks_or_more": "1 rank: ",
-    "expects_four_ranks": "had not finished",
+    "expects_four_ranks": "had not finished|stopped before",
     "shares_the_loss_with_all_ranks": "a collective ran",
     "broadcasts_instead_of_sending": "one micro-batch at a time",
     "goes_back_without_the_gradient_it_was_sent": "the last rank's is right",
