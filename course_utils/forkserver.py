@@ -24,7 +24,12 @@ from typing import NoReturn
 
 PATH = struct.Struct("!I")  # length of the job's folder, whose name follows
 FORK = struct.Struct("!I")  # rank; its control socket and its output pipe come with it
-HEAVY = ("torch._dynamo", "torch.distributed.tensor", "torch.distributed.fsdp")  # seconds to import
+HEAVY = (  # modules that take a rank seconds, or a good part of one, to import
+    "torch._dynamo",
+    "torch.distributed.tensor",
+    "torch.distributed.fsdp",
+    "torch.fx.experimental.symbolic_shapes",  # by the first backward(gradient)
+)
 EVENT = struct.Struct(
     "!cIid"
 )  # b"P", rank, pid, time of the fork · b"X", rank, wait status, time of the exit
