@@ -25,6 +25,7 @@ _INTERVALS: tuple[tuple[Intervals, Intervals], ...] = (
     ([(6.0, 7.0), (0.0, 1.0)], [(5.0, 8.0), (0.5, 2.0)]),  # in no order
     ([(1.0, 2.0)], [(0.0, 3.0), (0.0, 4.0)]),  # two begin together
     ([(1.0, 2.0)], [(0.0, 4.0), (0.0, 3.0)]),
+    ([(0.0, 1.0)], [(2.0, 4.0), (2.0, 4.0)]),  # two that are equal
     ([(0.0, 1.0)], [(2.0, 2.0), (2.0, 3.0), (2.5, 2.5)]),  # of length 0
     ([(0.0, 2.0)], [(1.0, 3.0), (4.0, 6.0), (2.5, 5.0), (5.5, 8.0)]),  # a chain
     ([(0.0, 5e-4)], [(2.5e-4, 7.5e-4), (6e-4, 9e-4)]),  # as short as those of a profiler
@@ -79,11 +80,16 @@ def _exposed_hint(came: Any, computing: Intervals, messages: Intervals) -> str:
     common = [sum(max(0.0, min(m[1], e) - max(m[0], s)) for s, e in computing) for m in messages]
     ties = sorted(range(len(messages)), key=lambda i: messages[i])
     ends = sorted(range(len(messages)), key=lambda i: messages[i][1])
+    backwards = sorted(range(len(messages) - 1, -1, -1), key=lambda i: messages[i][0])
+    by_interval = dict(zip(messages, right, strict=True))
     known = {  # where two mistakes give the same value, the first hint is the one that helps both
         "where two messages are under way at once, the moment belongs to one of them only": alone,
         "these are the durations; some of the messages run during computation": [e - s for s, e in messages],
         "of two that began together the one that stands first in the list comes first": _by_message(
             computing, messages, ties
+        ),
+        "of two that began together the moment is the first one's in the list, not the last one's": (
+            _by_message(computing, messages, backwards)
         ),
         "the list is in no order: find out which message began first, and answer in the order given": (
             _by_message(computing, messages, range(len(messages)))
@@ -95,6 +101,12 @@ def _exposed_hint(came: Any, computing: Intervals, messages: Intervals) -> str:
         "which message began first, not which ended first": _by_message(computing, messages, ends),
         "computing intervals overlap: what two of them hide counts once": [
             e - s - hidden for (s, e), hidden in zip(messages, common, strict=True)
+        ],
+        "this is what is hidden of each message; asked is what shows": [
+            e - s - shown for (s, e), shown in zip(messages, right, strict=True)
+        ],
+        "two messages may have the same start and end: keep results by their places in the list": [
+            by_interval[m] for m in messages
         ],
     }
     if messages and max(end for _, end in messages) < 1e-2:
@@ -162,12 +174,30 @@ def _rank_hint(rank: int, own: hidden_17.Case) -> str:
 _COMPUTATION = ("forward", "backward", "optimizer")
 
 
+_Traces = tuple[list[list[Span]], list[tuple[float, float]], tuple[int, str]]
+
+
+def _cases() -> dict[str, _Traces]:
+    """The simulated cases; one of them with five ranks, and one with input that computation hides."""
+    cases = {name: hidden_17.simulate(name) for name in hidden_17.simulated_cases()}
+    spans, windows, (culprit, cause) = cases["a late input"]
+    order = [rank for rank in range(len(spans)) if rank != culprit]
+    order = [*order, order[0], culprit]
+    cases["a late input on the last of five ranks"] = (
+        [spans[rank] for rank in order],
+        [windows[rank] for rank in order],
+        (len(order) - 1, cause),
+    )
+    spans, windows, (culprit, cause) = cases["a straggler"]
+    ahead = [Span("prefetch", "input", s.start, s.end) for s in spans[culprit] if s.kind == "backward"]
+    fetching = list(spans)
+    fetching[culprit] = sorted(spans[culprit] + ahead, key=lambda s: (s.start, s.end))
+    cases["a straggler that loads ahead while it computes"] = fetching, windows, (culprit, cause)
+    return cases
+
+
 def see_culprit(find_culprit: Callable[..., Any]) -> list[Any]:
-    answers = []
-    for name in hidden_17.simulated_cases():
-        spans, windows, _ = hidden_17.simulate(name)
-        answers.append(find_culprit(spans, windows))
-    return answers
+    return [find_culprit(spans, windows) for spans, windows, _ in _cases().values()]
 
 
 def _parts(spans: Sequence[Span], window: tuple[float, float]) -> dict[str, float]:
@@ -184,9 +214,14 @@ def _parts(spans: Sequence[Span], window: tuple[float, float]) -> dict[str, floa
     return parts | {"idle": window[1] - window[0] - _seconds(covered)}
 
 
-def _culprit_hint(came: list[Any], parts: list[dict[str, float]], culprit: tuple[int, str]) -> str:
+def _culprit_hint(
+    came: list[Any], spans: list[list[Span]], parts: list[dict[str, float]], culprit: tuple[int, str]
+) -> str:
     rank, cause = came
     if rank == culprit[0]:
+        lasts = sum(s.end - s.start for s in spans[rank] if s.kind == "input")
+        if cause == "input" and lasts > parts[rank]["input"] + 1e-3:
+            return "what computation hides is no input time: merge intervals, do not add durations"
         largest = max(hidden_17.CAUSES, key=lambda part: parts[rank][part])
         if cause == largest:
             return "that part is this rank's longest, but is it longer than on the other ranks?"
@@ -200,17 +235,17 @@ def _culprit_hint(came: list[Any], parts: list[dict[str, float]], culprit: tuple
 
 
 def decide_culprit(seen: list[list[Any]]) -> str:
-    names = hidden_17.simulated_cases()
-    for name, came in zip(names, seen[0], strict=True):
-        spans, windows, culprit = hidden_17.simulate(name)
+    cases = _cases()
+    for (name, (spans, windows, culprit)), came in zip(cases.items(), seen[0], strict=True):
         parts = [_parts(own, window) for own, window in zip(spans, windows, strict=True)]
         form = isinstance(came, list) and len(came) == 2
         if not form or type(came[0]) is not int or came[0] not in range(len(parts)):
-            reject(f"{name}: not a pair", expected="(rank, cause), the rank a number from 0 to 3", came=came)
+            expected = f"(rank, cause), the rank a number from 0 to {len(parts) - 1}"
+            reject(f"{name}: not a pair", expected=expected, came=came)
         if came[1] not in hidden_17.CAUSES:
             reject(f"{name}: no such cause", expected=" or ".join(hidden_17.CAUSES), came=came[1])
-        compare(name, came, list(culprit), hint=_culprit_hint(came, parts, culprit))
-    return f"{len(names)} sets of traces, with decoys; you could watch a thousand ranks with it."
+        compare(name, came, list(culprit), hint=_culprit_hint(came, spans, parts, culprit))
+    return f"{len(cases)} sets of traces, with decoys; you could watch a thousand ranks with it."
 
 
 EXERCISES = {
