@@ -1,7 +1,7 @@
-"""Train an MLP on digits by DistributedDataParallel, and go on from a checkpoint where there is one.
+"""Train an MLP on digits by DistributedDataParallel; go on from the checkpoint where there is one.
 
-On one machine:    torchrun --standalone --nproc-per-node=4 train_ddp.py --checkpoint-dir checkpoints
-On several:        the same command on each, with --nnodes and --rdzv-...: chapter 19, and train_ddp.sbatch
+On one machine:  torchrun --standalone --nproc-per-node=4 train_ddp.py --checkpoint-dir checkpoints
+On several:      train_ddp.sbatch, or torchrun on each of them (chapter 19)
 """
 
 import argparse
@@ -10,85 +10,99 @@ import os
 import signal
 import socket
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from course_utils.datasets import digits
 from course_utils.models import MLP
 
-GLOBAL_BATCH = 48  # samples a step, on all ranks together: 1, 2, 3, 4, 6, 8, 12, 16 ... ranks share it evenly
+data = digits()
+GLOBAL_BATCH = (
+    48  # samples a step, on all ranks together: shared evenly by 1, 2, 3, 4, 6, 8, 12, 16 ... ranks
+)
 SAVE_EVERY = 3  # steps
 
 
-def place() -> dict[str, int | str]:
-    """Where this process runs, and its numbers, as its starter set them."""
-    told = {name.lower(): int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
-    return {**told, "node": int(os.environ.get("GROUP_RANK", 0)), "host": socket.gethostname()}
+def place() -> dict[str, Any]:
+    """Which process this is: what its starter told it, and the machine that it runs on."""
+    mine = {name.lower(): int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
+    told = ("RANK", "LOCAL_", "GROUP_", "WORLD_", "MASTER_", "TORCHELASTIC_RESTART")
+    variables = {name: value for name, value in os.environ.items() if name.startswith(told)}
+    node = int(os.environ.get("GROUP_RANK", 0))
+    return {**mine, "node": node, "host": socket.gethostname(), "variables": variables}
 
 
-def share(step: int, n_samples: int) -> list[int]:
-    """This rank's indices of the global batch of a step."""
-    epoch, position = divmod(step * GLOBAL_BATCH, n_samples)
-    sampler = DistributedSampler(range(n_samples))
+def join() -> torch.device:
+    """Join the process group, and take the GPU of this local rank where the machine has one for each."""
+    local_rank = int(os.environ["LOCAL_RANK"])
+    if torch.cuda.device_count() < int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1)):
+        dist.init_process_group("gloo")
+        return torch.device("cpu")
+    torch.cuda.set_device(local_rank)  # not the rank: a second node has no GPU number 4
+    dist.init_process_group("nccl")
+    return torch.device("cuda", local_rank)
+
+
+def batch(step: int) -> tuple[Tensor, Tensor]:
+    """This rank's share of the global batch of a step: (48 / world_size, 64) and (48 / world_size,)."""
+    epoch, position = divmod(step * GLOBAL_BATCH, len(data.train_x))
+    sampler = DistributedSampler(data.train_x)
     sampler.set_epoch(epoch)
-    local = GLOBAL_BATCH // sampler.num_replicas
-    start = position // sampler.num_replicas
-    return list(sampler)[start : start + local]
+    world_size = sampler.num_replicas
+    if GLOBAL_BATCH % world_size:
+        raise ValueError(f"{world_size} ranks can't share a batch of {GLOBAL_BATCH} evenly")
+    mine = list(sampler)[position // world_size : (position + GLOBAL_BATCH) // world_size]
+    return data.train_x[mine].double(), data.train_y[mine]
 
 
-def save(state: dict[str, object], path: Path) -> None:
-    """Rank 0 writes aside and renames, so that a kill at any moment leaves a whole file."""
+def save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, losses: list[float]) -> None:
+    """Rank 0 writes aside, then renames: a kill at any moment leaves a whole file."""
     if dist.get_rank() == 0:
         path.parent.mkdir(parents=True, exist_ok=True)
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}
         torch.save(state, path.with_suffix(".tmp"))
         os.replace(path.with_suffix(".tmp"), path)
     dist.barrier()
 
 
-def train(
-    steps: int, checkpoint_dir: str, fail_at: int | None = None, fail_rank: int = 0
-) -> dict[str, list[float] | int | dict[str, int | str]]:
-    """The mean loss of each step, the step at which this attempt began, and this rank's place.
-
-    The folder must be one that all ranks see. With fail_at, rank fail_rank kills itself before that step,
-    unless the run has gone on from a checkpoint. Raises ValueError where the ranks can't share the batch,
-    RuntimeError where they don't see the same checkpoint.
-    """
-    here = place()
-    on_gpu = torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    device = torch.device("cuda", here["local_rank"]) if on_gpu else torch.device("cpu")
-    if on_gpu:
-        torch.cuda.set_device(device)  # the local rank: the rank is no GPU's number on a second node
-    dist.init_process_group("nccl" if on_gpu else "gloo")
-    if GLOBAL_BATCH % here["world_size"]:
-        raise ValueError(f"{here['world_size']} ranks can't share a batch of {GLOBAL_BATCH} evenly")
-
-    data, path, losses = digits(), Path(checkpoint_dir) / "checkpoint.pt", []
-    torch.manual_seed(0)
-    model = MLP(64, 64, 10).double().to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[float]:
+    """The losses so far, with model and optimizer as they were then; [] where there is no checkpoint."""
+    losses = []
     if path.exists():
-        state = torch.load(path, map_location=device)
+        state = torch.load(path, map_location="cpu")
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         losses = state["losses"]
-    begun = len(losses)
-    everybody = [None] * here["world_size"]
-    dist.all_gather_object(everybody, begun)
-    if len(set(everybody)) > 1:
-        raise RuntimeError(
-            f"the ranks would begin at steps {everybody}: do all nodes share {checkpoint_dir}?"
-        )
-    ddp = DistributedDataParallel(model, device_ids=[device] if on_gpu else None)
+    begin = [None] * dist.get_world_size()
+    dist.all_gather_object(begin, len(losses))
+    if len(set(begin)) > 1:
+        raise RuntimeError(f"ranks would begin at steps {begin}: do all nodes see the same {path.name}?")
+    return losses
+
+
+def train(steps: int, checkpoint_dir: str, fail_at: int | None = None, fail_rank: int = 0) -> dict[str, Any]:
+    """The losses of all steps, the step at which this start began, and the places of all ranks.
+
+    checkpoint_dir: a folder that all nodes share. fail_at: before this step rank fail_rank kills itself,
+    unless the run has gone on from a checkpoint.
+    """
+    device = join()
+    torch.manual_seed(0)
+    model = MLP(64, 64, 10).double().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+    path = Path(checkpoint_dir) / "checkpoint.pt"
+    losses = load(path, model, optimizer)
+    begun, ddp = len(losses), DistributedDataParallel(model)
     for step in range(begun, steps):
-        if (step, here["rank"], begun) == (fail_at, fail_rank, 0):
+        if (step, dist.get_rank(), begun) == (fail_at, fail_rank, 0):
             os.kill(os.getpid(), signal.SIGKILL)
-        mine = share(step, len(data.train_x))
-        x, y = data.train_x[mine].double().to(device), data.train_y[mine].to(device)
+        x, y = (tensor.to(device) for tensor in batch(step))
         optimizer.zero_grad()
         loss = F.cross_entropy(ddp(x), y)
         loss.backward()
@@ -96,11 +110,11 @@ def train(
         dist.all_reduce(mean := loss.detach().clone(), op=dist.ReduceOp.AVG)
         losses.append(mean.item())
         if (step + 1) % SAVE_EVERY == 0:
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}
-            save(state, path)
-    dist.all_gather_object(everybody, here)
+            save(path, model, optimizer, losses)
+    ranks = [None] * dist.get_world_size()
+    dist.all_gather_object(ranks, place())
     dist.destroy_process_group()
-    return {"losses": losses, "begun": begun, "place": here, "ranks": everybody}
+    return {"losses": losses, "begun": begun, "ranks": ranks}
 
 
 def main() -> None:
@@ -110,11 +124,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--checkpoint-dir", required=True, help="a folder that all nodes share")
     parser.add_argument("--out", help="rank 0 writes losses and ranks there, as JSON")
-    parser.add_argument("--fail-at", type=int, help="before this step ...")
-    parser.add_argument("--fail-rank", type=int, default=0, help="... this rank kills itself, once")
+    parser.add_argument(
+        "--fail-at", type=int, metavar="STEP", help="before this step a rank kills itself, once"
+    )
+    parser.add_argument("--fail-rank", type=int, default=0, metavar="RANK", help="this one")
     options = parser.parse_args()
     result = train(options.steps, options.checkpoint_dir, options.fail_at, options.fail_rank)
-    here = result.pop("place")
+    here = place()
     who = (
         f"rank {here['rank']} of {here['world_size']}, local rank {here['local_rank']} on node {here['node']}"
     )
