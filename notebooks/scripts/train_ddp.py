@@ -113,6 +113,7 @@ def train(steps: int, checkpoint_dir: str, fail_at: int | None = None, fail_rank
             save(path, model, optimizer, losses)
     ranks = [None] * dist.get_world_size()
     dist.all_gather_object(ranks, place())
+    del ddp  # it holds the group: left to the end, it and gloo's threads can wait for each other for ever
     dist.destroy_process_group()
     return {"losses": losses, "begun": begun, "ranks": ranks}
 
