@@ -1,0 +1,76 @@
+"""Planted faults of chapter 19."""
+
+from course_utils.tools.faults import Fault
+
+FAULTS = [
+    Fault(
+        name="every_rank_takes_a_quarter_of_the_batch",
+        cell="one-batch",
+        find="(position + GLOBAL_BATCH) // world_size]",
+        replace="position // world_size + GLOBAL_BATCH // 4]",
+        claim="one-claim",
+    ),
+    Fault(
+        name="script_and_cell_differ_in_the_learning_rate",
+        cell="one-train",
+        find="lr=0.2",
+        replace="lr=0.1",
+        claim="run-claim",
+    ),
+    Fault(
+        name="one_rank_a_node",
+        cell="nodes-run",
+        find="--nproc-per-node=2",
+        replace="--nproc-per-node=1",
+        claim="nodes-claim",
+    ),
+    Fault(
+        name="tasks_are_not_counted",
+        cell="count-function",
+        find=' * option(batch_file, "ntasks-per-node")',
+        replace="",
+        claim="count-claim",
+    ),
+    Fault(
+        name="one_task_starts_one_torchrun",
+        cell="count-run",
+        find="range(4)",
+        replace="range(1)",
+        claim="count-claim",
+    ),
+    Fault(
+        name="tasks_counted_once_for_all_nodes",
+        cell="count-function",
+        find='option(batch_file, "nodes") * ',
+        replace="",
+        claim="batch-claim",
+    ),
+    Fault(
+        name="nobody_dies",
+        cell="elastic-run",
+        find="--fail-at=7",
+        replace="--fail-at=70",
+        claim="elastic-claim",
+    ),
+    Fault(
+        name="momentum_is_not_restored",
+        cell="one-load",
+        find='        optimizer.load_state_dict(state["optimizer"])\n',
+        replace="",
+        claim="elastic-shrink-claim",
+    ),
+    Fault(
+        name="half_an_interval_forgotten_under_the_root",
+        cell="save-formula",
+        find="sqrt(2 * save * mtbf)",
+        replace="sqrt(save * mtbf)",
+        claim="save-claim",
+    ),
+    Fault(
+        name="all_nodes_share_the_folder_after_all",
+        cell="wrong-folder-run",
+        find="/node{node}/tmp",
+        replace="/tmp",
+        claim="wrong-folder-claim",
+    ),
+]
