@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # optimizers import it; after init_process_group it would keep the group alive
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -23,9 +24,7 @@ from course_utils.datasets import digits
 from course_utils.models import MLP
 
 data = digits()
-GLOBAL_BATCH = (
-    48  # samples a step, on all ranks together: shared evenly by 1, 2, 3, 4, 6, 8, 12, 16 ... ranks
-)
+GLOBAL_BATCH = 48  # samples a step, on all ranks together: 1, 2, 3, 4, 6, 8, 12 ... ranks can share it
 SAVE_EVERY = 3  # steps
 
 
@@ -86,6 +85,30 @@ def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> list
     return losses
 
 
+def fit(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    losses: list[float],
+    until: int,
+    path: Path,
+    fail_at: int | None,
+) -> None:
+    """The steps that are still to do. Each adds the mean loss over all ranks to losses."""
+    ddp, device = DistributedDataParallel(model), next(model.parameters()).device
+    for step in range(len(losses), until):
+        if step == fail_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        x, y = (tensor.to(device) for tensor in batch(step))
+        optimizer.zero_grad()
+        loss = F.cross_entropy(ddp(x), y)
+        loss.backward()
+        optimizer.step()
+        dist.all_reduce(mean := loss.detach().clone(), op=dist.ReduceOp.AVG)
+        losses.append(mean.item())
+        if (step + 1) % SAVE_EVERY == 0:
+            save(path, model, optimizer, losses)
+
+
 def train(steps: int, checkpoint_dir: str, fail_at: int | None = None, fail_rank: int = 0) -> dict[str, Any]:
     """The losses of all steps, the step at which this start began, and the places of all ranks.
 
@@ -98,22 +121,11 @@ def train(steps: int, checkpoint_dir: str, fail_at: int | None = None, fail_rank
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
     path = Path(checkpoint_dir) / "checkpoint.pt"
     losses = load(path, model, optimizer)
-    begun, ddp = len(losses), DistributedDataParallel(model)
-    for step in range(begun, steps):
-        if (step, dist.get_rank(), begun) == (fail_at, fail_rank, 0):
-            os.kill(os.getpid(), signal.SIGKILL)
-        x, y = (tensor.to(device) for tensor in batch(step))
-        optimizer.zero_grad()
-        loss = F.cross_entropy(ddp(x), y)
-        loss.backward()
-        optimizer.step()
-        dist.all_reduce(mean := loss.detach().clone(), op=dist.ReduceOp.AVG)
-        losses.append(mean.item())
-        if (step + 1) % SAVE_EVERY == 0:
-            save(path, model, optimizer, losses)
+    begun, fails = len(losses), dist.get_rank() == fail_rank and not losses
+    if begun < steps:  # DDP holds the group; it lives in a function that has ended when the group does
+        fit(model, optimizer, losses, steps, path, fail_at if fails else None)
     ranks = [None] * dist.get_world_size()
     dist.all_gather_object(ranks, place())
-    del ddp  # it holds the group: left to the end, it and gloo's threads can wait for each other for ever
     dist.destroy_process_group()
     return {"losses": losses, "begun": begun, "ranks": ranks}
 
