@@ -34,8 +34,8 @@ FAULTS = [
     Fault(
         name="one_task_starts_one_torchrun",
         cell="count-run",
-        find="range(4)",
-        replace="range(1)",
+        find="world_size=4",
+        replace="world_size=1",
         claim="count-claim",
     ),
     Fault(
