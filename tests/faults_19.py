@@ -11,13 +11,6 @@ FAULTS = [
         claim="one-claim",
     ),
     Fault(
-        name="script_and_cell_differ_in_the_learning_rate",
-        cell="one-train",
-        find="lr=0.2",
-        replace="lr=0.1",
-        claim="run-claim",
-    ),
-    Fault(
         name="one_rank_a_node",
         cell="nodes-run",
         find="--nproc-per-node=2",
@@ -39,9 +32,9 @@ FAULTS = [
         claim="count-claim",
     ),
     Fault(
-        name="tasks_counted_once_for_all_nodes",
-        cell="count-function",
-        find='option(batch_file, "nodes") * ',
+        name="tasks_are_left_out_of_the_batch_files",
+        cell="batch-table",
+        find="\\n#SBATCH --ntasks-per-node={tasks_per_node}",
         replace="",
         claim="batch-claim",
     ),
@@ -53,10 +46,10 @@ FAULTS = [
         claim="elastic-claim",
     ),
     Fault(
-        name="momentum_is_not_restored",
-        cell="one-load",
-        find='        optimizer.load_state_dict(state["optimizer"])\n',
-        replace="",
+        name="the_rest_look_for_the_checkpoint_elsewhere",
+        cell="elastic-shrink",
+        find="folder, init=False, world_size=3",
+        replace='f"{folder}/elsewhere", init=False, world_size=3',
         claim="elastic-shrink-claim",
     ),
     Fault(
@@ -68,7 +61,7 @@ FAULTS = [
     ),
     Fault(
         name="all_nodes_share_the_folder_after_all",
-        cell="wrong-folder-run",
+        cell="wrong-folder-nodes",
         find="/node{node}/tmp",
         replace="/tmp",
         claim="wrong-folder-claim",
