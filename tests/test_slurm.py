@@ -1,0 +1,327 @@
+"""Chapter 19 on a network of hosts: train_ddp.sbatch under a real Slurm, torchrun by hand, and failures."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import hosts as network
+import pytest
+import slurm_cluster
+from hosts import HEAD, ROOT, HostError, Hosts
+from slurm_cluster import SlurmCluster
+
+from course_utils import launch
+
+pytestmark = pytest.mark.all
+
+SCRIPTS = ROOT / "notebooks" / "scripts"
+STEPS = 6
+NAMES = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS")
+TORCHS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+TELL = "echo $(hostname) " + " ".join(f"${{{name}-unset}}" for name in [*NAMES, *TORCHS])
+
+
+def surroundings() -> dict[str, list[str]]:
+    """What hosts could leave on the machine: mounts, network devices, files where programs keep state."""
+    of_slurm = [Path(name) for name in ("/etc/slurm", "/var/lib/slurm", "/var/log/slurm")]
+    of_all = [Path(name) for name in ("/run", "/dev/shm", tempfile.gettempdir())]
+    words = ("slurm", "torchelastic", "node", "left")  # other programs come and go there
+    return {
+        "mounts": Path("/proc/self/mountinfo").read_text().splitlines(),
+        "devices": [name for _, name in socket.if_nameindex()],
+        "name": [socket.gethostname()],
+        "files": sorted(str(path) for place in [*of_slurm, SCRIPTS] for path in place.rglob("*"))
+        + sorted(path.name for place in of_all for path in place.iterdir() if path.name.startswith(words)),
+    }
+
+
+def namespaces(hosts: Hosts) -> set[str]:
+    return {name for host in [HEAD, *hosts.names] for name in hosts.namespaces(host).values()}
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[Hosts]:
+    """Three hosts, with the scripts of the course in their working folder."""
+    if reason := network.missing():
+        pytest.skip(reason)
+    before = surroundings()
+    with network.hosts(3) as opened:
+        names = namespaces(opened)
+        for script in SCRIPTS.iterdir():
+            if script.is_file():
+                shutil.copy(script, opened.folder / "work")
+        yield opened
+    assert network.left(names) == []
+    assert not opened.folder.exists()
+    assert surroundings() == before
+
+
+@pytest.fixture(scope="module")
+def cluster(machines: Hosts) -> SlurmCluster:
+    """Slurm on the three hosts."""
+    if reason := slurm_cluster.missing():
+        pytest.skip(reason)
+    with slurm_cluster.slurm(machines) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def losses_of_launch(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
+    """The losses of train_ddp.train on so many ranks, which launch() starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPTS))
+        from train_ddp import train
+
+        def losses(world_size: int) -> list[float]:
+            folder = str(tmp_path_factory.mktemp("checkpoints"))
+            results = launch(train, STEPS, folder, world_size=world_size, init=False, backend="gloo")
+            return results[0]["losses"]
+
+        first = str(tmp_path_factory.mktemp("first"))
+        launch(train, 1, first, world_size=1, init=False)  # the next launch then has the imports of DDP
+        yield losses
+
+
+def batch(cluster: SlurmCluster, name: str, *lines: str) -> Path:
+    path = cluster.hosts.folder / "work" / f"{name}.sbatch"
+    path.write_text("\n".join(["#!/bin/bash", *lines, ""]))
+    return path
+
+
+def said(output: str) -> list[dict[str, str | int]]:
+    """What hello_ranks.py printed: a line of JSON a rank."""
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+def is_launcher(line: list[str]) -> bool:
+    return "python" in line[0] and any(word.endswith(("/torchrun", "torch.distributed.run")) for word in line)
+
+
+def is_rank(line: list[str]) -> bool:
+    return "python" in line[0] and not is_launcher(line) and any(word.endswith(".py") for word in line)
+
+
+class Watch:
+    """All launchers and ranks that were seen on the hosts, by number of process."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self.hosts = hosts
+        self.launchers: dict[int, list[str]] = {}
+        self.ranks: dict[int, list[str]] = {}
+
+    def look(self) -> None:
+        for host in self.hosts.names:
+            for number, line in self.hosts.processes(host).items():
+                if is_launcher(line):
+                    self.launchers[number] = line
+                elif is_rank(line):
+                    self.ranks[number] = line
+
+    def until(self, done: Callable[[], bool], timeout: float) -> bool:
+        """Look on until it is done; False where it is not after ``timeout`` seconds."""
+        deadline = time.monotonic() + timeout
+        while not done():
+            if time.monotonic() > deadline:
+                return False
+            self.look()
+            time.sleep(0.1)
+        return True
+
+
+def test_the_batch_file_trains_on_three_hosts_and_its_losses_are_those_of_launch(
+    cluster: SlurmCluster, losses_of_launch: Callable[[int], list[float]]
+) -> None:
+    work = cluster.hosts.folder / "work"
+    job = cluster.submit(work / "train_ddp.sbatch", "--steps", str(STEPS))
+    output = cluster.completed(job, timeout=90)
+    result = json.loads((work / f"train_ddp-{job}.json").read_text())
+    places = result["ranks"]
+    assert [place["rank"] for place in places] == list(range(12)), output
+    assert {place["world_size"] for place in places} == {12}
+    assert [place["local_rank"] for place in places] == [0, 1, 2, 3] * 3
+    assert sorted({place["host"] for place in places}) == cluster.hosts.names
+    for node in range(3):
+        assert len({place["host"] for place in places if place["node"] == node}) == 1
+    assert len([line for line in output.splitlines() if line.startswith("rank ")]) == 12, output
+    assert result["begun"] == 0
+    assert result["losses"] == losses_of_launch(12)
+    assert cluster.steps() == []
+
+
+def test_slurm_sets_numbers_of_its_own_and_none_that_torch_reads(cluster: SlurmCluster) -> None:
+    path = batch(cluster, "tell", "#SBATCH --nodes=3 --ntasks-per-node=4", TELL, f"srun bash -c '{TELL}'")
+    of_the_batch_shell, *of_tasks = cluster.completed(cluster.submit(path), timeout=30).splitlines()
+    unset = ["unset"] * len(TORCHS)
+    assert of_the_batch_shell.split() == ["node1", "0", "0", "0", "12", *unset]
+    expected = [[f"node{n // 4 + 1}", str(n), str(n % 4), str(n // 4), "12", *unset] for n in range(12)]
+    assert sorted(map(str.split, of_tasks), key=lambda words: int(words[1])) == expected
+
+
+def test_srun_python_fails_on_all_tasks_for_want_of_rank(cluster: SlurmCluster) -> None:
+    path = batch(cluster, "bare", "#SBATCH --nodes=3 --ntasks-per-node=4", "srun python hello_ranks.py")
+    job = cluster.wait(cluster.submit(path), timeout=60)
+    assert (job.state, job.exit_code) == ("FAILED", 1), job.output
+    assert job.output.count("environment variable RANK expected, but not set") == 12, job.output
+
+
+def test_srun_python_runs_with_the_variables_made_from_slurms(cluster: SlurmCluster) -> None:
+    path = batch(
+        cluster,
+        "mapped",
+        "#SBATCH --nodes=3 --ntasks-per-node=2",
+        'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1) MASTER_PORT=29500',
+        "srun sh -c 'export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS",
+        "python hello_ranks.py'",
+    )
+    told = said(cluster.completed(cluster.submit(path)))
+    assert sorted(int(rank["RANK"]) for rank in told) == list(range(6))
+    assert {(rank["WORLD_SIZE"], rank["MASTER_ADDR"], rank["sum of ranks"]) for rank in told} == {
+        ("6", "node1", 15)
+    }
+
+
+def test_four_tasks_with_a_torchrun_of_four_each_are_four_trainings(cluster: SlurmCluster) -> None:
+    path = batch(
+        cluster,
+        "four",
+        "#SBATCH --nodes=1 --ntasks-per-node=4",
+        "srun torchrun --standalone --nproc-per-node=4 hello_ranks.py",
+    )
+    watch, job = Watch(cluster.hosts), cluster.submit(path)
+    watch.until(lambda: cluster.ended(job), timeout=60)
+    told = said(cluster.completed(job, timeout=1))  # and no error tells of it
+    assert (len(watch.launchers), len(watch.ranks), len(told)) == (4, 16, 16)
+    trainings: dict[str, list[int]] = {}
+    for rank in told:
+        trainings.setdefault(str(rank["TORCHELASTIC_RUN_ID"]), []).append(int(rank["RANK"]))
+        assert (rank["WORLD_SIZE"], rank["sum of ranks"]) == ("4", 6)
+    assert [sorted(ranks) for ranks in trainings.values()] == [[0, 1, 2, 3]] * 4
+
+
+def test_a_node_rank_that_the_batch_shell_expands_starts_no_rank(cluster: SlurmCluster) -> None:
+    words = (
+        "torchrun --nnodes=3 --nproc-per-node=1 --node-rank=$SLURM_NODEID --master-addr=$head "
+        "--master-port=29500 hello_ranks.py"
+    )
+    top = [
+        "#SBATCH --nodes=3 --ntasks-per-node=1",
+        'export head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+    ]
+    began = time.monotonic()
+    right = cluster.submit(batch(cluster, "in_quotes", *top, f"srun bash -c '{words}'"))
+    told = said(cluster.completed(right))
+    assert sorted((rank["RANK"], rank["GROUP_RANK"]) for rank in told) == [(n, n) for n in "012"]
+    needed = time.monotonic() - began
+
+    watch, job = Watch(cluster.hosts), cluster.submit(batch(cluster, "expanded", *top, f"srun {words}"))
+    assert watch.until(lambda: len(watch.launchers) == 3, timeout=30), cluster.output(job)
+    watch.until(lambda: cluster.ended(job), timeout=needed)  # as long as all of the right one took
+    cluster.cancel(job)
+    assert watch.ranks == {}
+    told = [word for line in watch.launchers.values() for word in line if word.startswith("--node-rank")]
+    assert told == ["--node-rank=0"] * 3
+    assert said(cluster.output(job)) == []
+
+
+def test_torchrun_on_two_hosts_without_slurm_has_the_losses_of_launch(
+    machines: Hosts, losses_of_launch: Callable[[int], list[float]]
+) -> None:
+    words = ["torchrun", "--nnodes=2", "--nproc-per-node=2"]
+    words += ["--rdzv-backend=c10d", "--rdzv-endpoint=node1:29501"]
+    options = ["--steps", str(STEPS), "--checkpoint-dir", "two-hosts", "--out", "two-hosts.json"]
+    started = [machines.start(host, [*words, "train_ddp.py", *options]) for host in ("node1", "node2")]
+    output = "".join(machines.result(process, timeout=60) for process in started)
+    result = json.loads((machines.folder / "work" / "two-hosts.json").read_text())
+    assert {place["host"] for place in result["ranks"]} == {"node1", "node2"}, output
+    assert [place["local_rank"] for place in result["ranks"]] == [0, 1, 0, 1]
+    assert result["losses"] == losses_of_launch(4)
+
+
+def test_wrong_addresses_of_the_master_fail_in_their_time(machines: Hosts) -> None:
+    def agents(*options: str) -> list[subprocess.Popen[str]]:
+        words = ["torchrun", "--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", *options]
+        return [machines.start(host, [*words, "hello_ranks.py"]) for host in ("node1", "node2")]
+
+    watch = Watch(machines)
+    # Nobody has the first address; the second is, on each host, that host. All wait at the same time.
+    nobody = agents("--rdzv-endpoint=10.19.0.99:29502", "--rdzv-conf=read_timeout=5")
+    itself = agents("--rdzv-endpoint=127.0.0.1:29503", "--rdzv-conf=join_timeout=5")
+    assert watch.until(lambda: all(process.poll() is not None for process in [*nobody, *itself]), timeout=40)
+    for process in nobody:
+        with pytest.raises(HostError, match=r"(?s)exit status 1.*RendezvousConnectionError"):
+            machines.result(process)
+    for process in itself:
+        with pytest.raises(HostError, match=r"(?s)exit status 1.*RendezvousTimeoutError"):
+            machines.result(process)
+    assert (len(watch.launchers), len(watch.ranks)) == (4, 0)
+
+
+def test_torchrun_does_not_read_an_exported_master_address(machines: Hosts) -> None:
+    def agents(**variables: str) -> list[subprocess.Popen[str]]:
+        exported = [f"{name}={value}" for name, value in variables.items()]
+        words = ["torchrun", "--nnodes=2", "--nproc-per-node=1"]
+        return [
+            machines.start(host, ["env", *exported, *words, f"--node-rank={number}", "hello_ranks.py"])
+            for number, host in enumerate(("node1", "node2"))
+        ]
+
+    began = time.monotonic()
+    read = agents(PET_MASTER_ADDR="node1", PET_MASTER_PORT="29504")
+    told = said("".join(machines.result(process) for process in read))
+    assert sorted((rank["RANK"], rank["MASTER_ADDR"]) for rank in told) == [("0", "node1"), ("1", "node1")]
+    needed = time.monotonic() - began
+
+    watch, unread = Watch(machines), agents(MASTER_ADDR="node1", MASTER_PORT="29505")
+    assert watch.until(lambda: len(watch.launchers) == 2, timeout=30)
+    watch.until(lambda: False, timeout=needed)  # as long as all of the others took
+    assert watch.ranks == {}
+    for process in unread:
+        assert process.poll() is None  # it waits, and does not say for whom
+        machines.end(process)
+
+
+def test_nothing_is_left_of_hosts_whose_job_still_runs(cluster: SlurmCluster) -> None:
+    assert cluster.steps() == []  # of all that ran in the tests before this one
+    before = surroundings()
+    with network.hosts(2) as machines, slurm_cluster.slurm(machines) as small:
+        names = namespaces(machines)
+        hides = "touch /dev/shm/left /run/left; setsid sh -c 'trap \"\" HUP TERM; sleep 600' &"
+        job = small.submit(batch(small, "runs", "#SBATCH --nodes=2", hides, "srun sleep 600"))
+        deadline = time.monotonic() + 20
+        while sum(line[0].endswith("sleep") for line in small.steps()) < 3:
+            assert time.monotonic() < deadline, (small.steps(), small.output(job), small.logs())
+            time.sleep(0.1)
+        assert len(network.left(names, seconds=0)) > 10
+    assert network.left(names) == []
+    assert not machines.folder.exists()
+    assert surroundings() == before
+
+
+def test_hosts_end_with_the_process_that_started_them(machines: Hosts) -> None:
+    code = """
+        import time, hosts
+        with hosts.hosts(1) as machines:
+            machines.start("node1", ["sleep", "600"])
+            print(*machines.namespaces("node1").values(), machines.folder, flush=True)
+            time.sleep(600)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=Path(__file__).parent,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    *names, folder = process.stdout.readline().rstrip("\n").split(" ", len(network.KINDS))
+    assert network.left(set(names), seconds=0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert network.left(set(names)) == []
+    shutil.rmtree(folder)  # a killed process can't remove its folder
