@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,14 @@ def missing() -> str:
 
 class HostError(RuntimeError):
     """A host did not start, or a command on it failed or ran out of time; the text holds its output."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process on a host: its command line, word by word."""
+
+    host: str
+    line: list[str]
 
 
 class Hosts:
@@ -149,11 +158,11 @@ class Hosts:
         self._started.append(process)
         return process
 
-    def run(self, host: str, command: Sequence[str], timeout: float = 60.0) -> str:
+    def run(self, host: str, command: Sequence[str], timeout: float = 30.0) -> str:
         """What a command printed. Raises HostError where it fails or takes more than ``timeout`` seconds."""
         return self.result(self.start(host, command), timeout)
 
-    def result(self, process: subprocess.Popen[str], timeout: float = 60.0) -> str:
+    def result(self, process: subprocess.Popen[str], timeout: float = 180.0) -> str:
         """Wait for a command that was started: see run()."""
         try:
             output, _ = process.communicate(timeout=timeout)
@@ -176,17 +185,21 @@ class Hosts:
                 _, family = psutil.wait_procs(family, timeout=5)
         process.wait(timeout=10)
 
-    def processes(self, host: str) -> dict[int, list[str]]:
-        """The command lines of all processes that run on a host now, by number of process."""
-        own = self.namespaces(host)
-        found: dict[int, list[str]] = {}
-        for process in psutil.process_iter():
-            if process.pid in self._pids.values():
-                continue
-            with contextlib.suppress(OSError, psutil.Error):
-                if all(os.readlink(f"/proc/{process.pid}/ns/{kind}") == own[kind] for kind in ("net", "pid")):
-                    found[process.pid] = process.cmdline()
-        return {number: line for number, line in found.items() if line}  # one that has ended has no line
+    def processes(self) -> dict[int, Process]:
+        """All processes that run on the hosts and the head now, Slurm's included, by their number."""
+        networks = {self.namespaces(name)["net"]: name for name in self.addresses}
+        own = self.namespaces(HEAD)["pid"]  # one for all hosts; the processes that entered it are outside
+        found = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            number = int(entry.name)
+            with contextlib.suppress(OSError):
+                if os.readlink(entry / "ns" / "pid") != own or number in self._pids.values():
+                    continue
+                host = networks[os.readlink(entry / "ns" / "net")]
+                words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                if len(words) > 1:  # a process that has ended has none
+                    found[number] = Process(host, words[:-1])
+        return found
 
     def namespaces(self, host: str) -> dict[str, str]:
         """Kind → the kernel's name of the namespace that a host has for it."""

@@ -99,7 +99,7 @@ class SlurmCluster:
         """
         return self.hosts.run(HEAD, ["sbatch", "--parsable", str(script), *arguments]).strip()
 
-    def wait(self, job: str, timeout: float = 60.0) -> Job:
+    def wait(self, job: str, timeout: float = 180.0) -> Job:
         """The job after its end, whatever became of it. Raises JobError where it is not over in time."""
         deadline = time.monotonic() + timeout
         while not self.ended(job):
@@ -109,11 +109,11 @@ class SlurmCluster:
                 output = self.output(job)
                 self.cancel(job)
                 raise JobError(f"{words}\n--- its output\n{output}\n{self.logs()}")
-            time.sleep(0.2)
+            time.sleep(0.3)
         exit_code, _signal = self.field(job, "ExitCode").split(":")
         return Job(self.field(job, "JobState"), int(exit_code), self.output(job))
 
-    def completed(self, job: str, timeout: float = 60.0) -> str:
+    def completed(self, job: str, timeout: float = 180.0) -> str:
         """What the job printed. Raises JobError where it failed or is not over in time."""
         ended = self.wait(job, timeout)
         if ended.state != "COMPLETED":
@@ -136,8 +136,8 @@ class SlurmCluster:
 
     def steps(self) -> list[list[str]]:
         """The command lines of all processes on the hosts that are not Slurm's own."""
-        lines = [line for host in self.hosts.names for line in self.hosts.processes(host).values()]
-        return [line for line in lines if not line[0].startswith("slurm")]
+        running = [process for process in self.hosts.processes().values() if process.host != HEAD]
+        return [process.line for process in running if not process.line[0].startswith("slurm")]
 
     def field(self, job: str, name: str) -> str:
         """One field of what ``scontrol show job`` says."""
