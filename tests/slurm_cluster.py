@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,12 +92,12 @@ class SlurmCluster:
             with contextlib.suppress(HostError):  # the controller does not answer yet
                 states = self.hosts.run(HEAD, ["sinfo", "--noheader", "--Node", "--format=%T"])
 
-    def submit(self, script: Path, *arguments: str) -> str:
-        """Hand a batch file, with its arguments, to sbatch; returns the job's number. Raises HostError.
+    def submit(self, script: Path, *arguments: str, options: Sequence[str] = ()) -> str:
+        """Hand a batch file and its arguments to sbatch, with options of sbatch; returns the job's number.
 
-        It is submitted from the folder ``work``; its output goes to slurm-NUMBER.out there.
+        It is submitted from the folder ``work``; its output goes to slurm-NUMBER.out there. Raises HostError.
         """
-        return self.hosts.run(HEAD, ["sbatch", "--parsable", str(script), *arguments]).strip()
+        return self.hosts.run(HEAD, ["sbatch", "--parsable", *options, str(script), *arguments]).strip()
 
     def wait(self, job: str, timeout: float = 180.0) -> Job:
         """The job after its end, whatever became of it. Raises JobError where it is not over in time."""

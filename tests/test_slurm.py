@@ -38,8 +38,10 @@ def surroundings() -> dict[str, list[str]]:
         "mounts": Path("/proc/self/mountinfo").read_text().splitlines(),
         "devices": [name for _, name in socket.if_nameindex()],
         "name": [socket.gethostname()],
-        "files": sorted(str(path) for place in [*of_slurm, SCRIPTS] for path in place.rglob("*"))
-        + sorted(path.name for place in of_all for path in place.iterdir() if path.name.startswith(words)),
+        "files": sorted(str(path) for place in [*of_slurm, SCRIPTS] for path in place.glob("[!_]*")),
+        "temporary": sorted(
+            path.name for place in of_all for path in place.iterdir() if path.name.startswith(words)
+        ),
     }
 
 
@@ -153,6 +155,21 @@ def test_the_batch_file_trains_on_three_hosts_and_its_losses_are_those_of_launch
     assert result["begun"] == 0
     assert result["losses"] == pytest.approx(losses_of_launch(12), abs=1e-12)
     assert cluster.steps() == []
+
+
+def test_a_killed_rank_is_started_again_on_all_hosts_and_the_losses_are_those_of_launch(
+    cluster: SlurmCluster, losses_of_launch: Callable[[int], list[float]]
+) -> None:
+    work = cluster.hosts.folder / "work"
+    options = ["--nodes=2", "--export=ALL,PROCESSES_PER_NODE=1"]
+    arguments = ["--steps", str(STEPS), "--fail-at", "4", "--fail-rank", "1"]
+    job = cluster.submit(work / "train_ddp.sbatch", *arguments, options=options)
+    output = cluster.completed(job)
+    result = json.loads((work / f"train_ddp-{job}.json").read_text())
+    assert "exitcode: -9" in output  # torchrun names the signal
+    assert result["begun"] == 3  # the checkpoint's step
+    assert {place["host"] for place in result["ranks"]} == {"node1", "node2"}
+    assert result["losses"] == pytest.approx(losses_of_launch(2), abs=1e-12)
 
 
 def test_slurm_sets_numbers_of_its_own_and_none_that_torch_reads(cluster: SlurmCluster) -> None:
