@@ -81,9 +81,10 @@ class HostError(RuntimeError):
 
 @dataclass(frozen=True)
 class Process:
-    """A process on a host: its command line, word by word."""
+    """A process on a host: the number of its parent, and its command line, word by word."""
 
     host: str
+    parent: int
     line: list[str]
 
 
@@ -197,8 +198,9 @@ class Hosts:
                     continue
                 host = networks[os.readlink(entry / "ns" / "net")]
                 words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                parent = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
                 if len(words) > 1:  # a process that has ended has none
-                    found[number] = Process(host, words[:-1])
+                    found[number] = Process(host, int(parent), words[:-1])
         return found
 
     def namespaces(self, host: str) -> dict[str, str]:

@@ -33,7 +33,7 @@ def surroundings() -> dict[str, list[str]]:
     """What hosts could leave on the machine: mounts, network devices, files where programs keep state."""
     of_slurm = [Path(name) for name in ("/etc/slurm", "/var/lib/slurm", "/var/log/slurm")]
     of_all = [Path(name) for name in ("/run", "/dev/shm", tempfile.gettempdir())]
-    words = ("slurm", "torchelastic", "node", "left")  # other programs come and go there
+    words = ("slurm", "node", "left")  # other programs come and go there
     return {
         "mounts": Path("/proc/self/mountinfo").read_text().splitlines(),
         "devices": [name for _, name in socket.if_nameindex()],
@@ -120,8 +120,11 @@ class Watch:
         self.ranks: dict[int, list[str]] = {}
 
     def look(self) -> None:
-        for number, process in self.hosts.processes().items():
-            if is_launcher(process.line):
+        running = self.hosts.processes()
+        for number, process in running.items():
+            above = running.get(process.parent)
+            # a process that a launcher has just forked bears the launcher's command line for a moment
+            if is_launcher(process.line) and not (above and is_launcher(above.line)):
                 self.launchers[number] = process.line
             elif is_rank(process.line):
                 self.ranks[number] = process.line
