@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hosts import HEAD, HostError, Hosts
 
-PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel", "sinfo")
+PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel", "sinfo", "squeue")
 CPUS = 16  # that Slurm believes a host to have; the machine's own few cores compute for all
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE")
 
@@ -106,9 +106,7 @@ class SlurmCluster:
             if time.monotonic() > deadline:
                 state, reason = (self.field(job, name) for name in ("JobState", "Reason"))
                 words = f"job {job} is {state} after {timeout:g} s (reason: {reason})"
-                output = self.output(job)
-                self.cancel(job)
-                raise JobError(f"{words}\n--- its output\n{output}\n{self.logs()}")
+                raise JobError(f"{words}\n--- its output\n{self.output(job)}\n{self.logs()}")
             time.sleep(0.3)
         exit_code, _signal = self.field(job, "ExitCode").split(":")
         return Job(self.field(job, "JobState"), int(exit_code), self.output(job))
@@ -121,13 +119,13 @@ class SlurmCluster:
             raise JobError(f"{words}\n--- its output\n{ended.output}\n{self.logs()}")
         return ended.output
 
-    def cancel(self, job: str, timeout: float = 30.0) -> None:
-        """End a job, and wait until its processes are gone from all hosts. Raises JobError."""
-        self.hosts.run(HEAD, ["scancel", job])
+    def cancel_all(self, timeout: float = 60.0) -> None:
+        """End all jobs, and wait until their processes are gone from all hosts. Raises JobError."""
+        self.hosts.run(HEAD, ["scancel", "--user=root"])
         deadline = time.monotonic() + timeout
-        while not self.ended(job) or self.steps():
+        while self.hosts.run(HEAD, ["squeue", "--noheader"]) or self.steps():
             if time.monotonic() > deadline:
-                raise JobError(f"job {job} could not be ended: {self.steps()}\n{self.logs()}")
+                raise JobError(f"jobs could not be ended: {self.steps()}\n{self.logs()}")
             time.sleep(0.1)
 
     def ended(self, job: str) -> bool:

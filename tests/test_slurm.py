@@ -1,6 +1,7 @@
 """Chapter 19 on a network of hosts: train_ddp.sbatch under a real Slurm, torchrun by hand, and failures."""
 
 import json
+import re
 import shutil
 import signal
 import socket
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,11 +21,13 @@ from hosts import HEAD, ROOT, HostError, Hosts
 from slurm_cluster import SlurmCluster
 
 from course_utils import launch
+from course_utils.datasets import table
 
 pytestmark = pytest.mark.all
 
 SCRIPTS = ROOT / "notebooks" / "scripts"
 STEPS = 6
+ROWS = {row["name"]: row for row in table("batch_files")}  # what chapter 19 prints
 NAMES = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS")
 TORCHS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 TELL = "echo $(hostname) " + " ".join(f"${{{name}-unset}}" for name in [*NAMES, *TORCHS])
@@ -73,6 +77,14 @@ def cluster(machines: Hosts) -> SlurmCluster:
         pytest.skip(reason)
     with slurm_cluster.slurm(machines) as opened:
         yield opened
+
+
+@pytest.fixture(autouse=True)
+def no_job_stays(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Jobs that a test leaves, because they wait for ever or because it failed, are ended."""
+    yield
+    if "cluster" in request.fixturenames:
+        request.getfixturevalue("cluster").cancel_all()
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +156,8 @@ def test_the_batch_file_trains_on_three_hosts_and_its_losses_are_those_of_launch
     cluster: SlurmCluster, losses_of_launch: Callable[[int], list[float]]
 ) -> None:
     work = cluster.hosts.folder / "work"
-    job = cluster.submit(work / "train_ddp.sbatch", "--steps", str(STEPS))
+    watch, job = Watch(cluster.hosts), cluster.submit(work / "train_ddp.sbatch", "--steps", str(STEPS))
+    assert watch.until(lambda: cluster.ended(job)), cluster.output(job)
     output = cluster.completed(job)
     result = json.loads((work / f"train_ddp-{job}.json").read_text())
     places = result["ranks"]
@@ -152,6 +165,10 @@ def test_the_batch_file_trains_on_three_hosts_and_its_losses_are_those_of_launch
     assert {place["world_size"] for place in places} == {12}
     assert [place["local_rank"] for place in places] == [0, 1, 2, 3] * 3
     assert sorted({place["host"] for place in places}) == cluster.hosts.names
+    assert (len(watch.launchers), len(watch.ranks)) == (
+        ROWS["right"]["launchers"],
+        ROWS["right"]["processes"],
+    )
     for node in range(3):
         assert len({place["host"] for place in places if place["node"] == node}) == 1
     assert len([line for line in output.splitlines() if line.startswith("rank ")]) == 12, output
@@ -184,72 +201,84 @@ def test_slurm_sets_numbers_of_its_own_and_none_that_torch_reads(cluster: SlurmC
     assert sorted(map(str.split, of_tasks), key=lambda words: int(words[1])) == expected
 
 
-def test_srun_python_fails_on_all_tasks_for_want_of_rank(cluster: SlurmCluster) -> None:
-    path = batch(cluster, "bare", "#SBATCH --nodes=3 --ntasks-per-node=2", "srun python hello_ranks.py")
-    job = cluster.wait(cluster.submit(path))
-    assert (job.state, job.exit_code) == ("FAILED", 1), job.output
-    assert job.output.count("environment variable RANK expected, but not set") == 6, job.output
+def mark(name: str) -> str:
+    """The name of a row as one word of the shell."""
+    return re.sub(r"\W+", "_", name)
 
 
-def test_srun_python_runs_with_the_variables_made_from_slurms(cluster: SlurmCluster) -> None:
-    path = batch(
-        cluster,
-        "mapped",
-        "#SBATCH --nodes=2 --ntasks-per-node=2",
-        'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1) MASTER_PORT=29500',
-        "srun sh -c 'export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS",
-        "python hello_ranks.py'",
-    )
-    told = said(cluster.completed(cluster.submit(path)))
-    assert sorted(int(rank["RANK"]) for rank in told) == list(range(4))
-    assert {(rank["WORLD_SIZE"], rank["MASTER_ADDR"], rank["sum of ranks"]) for rank in told} == {
-        ("4", "node1", 6)
-    }
-
-
-def test_four_tasks_with_a_torchrun_of_four_each_are_four_trainings(cluster: SlurmCluster) -> None:
-    path = batch(
-        cluster,
-        "four",
-        "#SBATCH --nodes=1 --ntasks-per-node=4",
-        "srun torchrun --standalone --nproc-per-node=4 hello_ranks.py",
-    )
-    watch, job = Watch(cluster.hosts), cluster.submit(path)
-    assert watch.until(lambda: cluster.ended(job)), cluster.output(job)
-    told = said(cluster.completed(job))  # and no error tells of it
-    assert (len(watch.launchers), len(watch.ranks), len(told)) == (4, 16, 16)
-    trainings: dict[str, list[int]] = {}
-    for rank in told:
-        trainings.setdefault(str(rank["TORCHELASTIC_RUN_ID"]), []).append(int(rank["RANK"]))
-        assert (rank["WORLD_SIZE"], rank["sum of ranks"]) == ("4", 6)
-    assert [sorted(ranks) for ranks in trainings.values()] == [[0, 1, 2, 3]] * 4
-
-
-def test_a_node_rank_that_the_batch_shell_expands_starts_no_rank(cluster: SlurmCluster) -> None:
-    def job(name: str, srun: str, port: int) -> Path:
-        words = "torchrun --nnodes=3 --nproc-per-node=1 --node-rank=$SLURM_NODEID --master-addr=$head"
-        return batch(
+def submitted(cluster: SlurmCluster, name: str, port: int = 0) -> str:
+    """A row of data/batch_files.csv as a job. What it starts bears the row's name; 0: torchrun's own port."""
+    row = ROWS[name]
+    port_option = f"--master-port={port} " if port else ""
+    words = row["command"].replace("train.py", f"{port_option}hello_ranks.py {mark(name)}")
+    return cluster.submit(
+        batch(
             cluster,
-            name,
-            "#SBATCH --nodes=3 --ntasks-per-node=1",
+            mark(name),
+            f"#SBATCH --nodes={row['nodes']} --ntasks-per-node={row['tasks_per_node']}",
             'export head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
-            srun.format(f"{words} --master-port={port} hello_ranks.py {name}"),
+            words,
         )
+    )
 
-    watch, wrong = Watch(cluster.hosts), cluster.submit(job("expanded", "srun {}", 29500))
-    assert watch.until(lambda: len(watch.launchers) == 3), cluster.output(wrong)
-    told = [word for line in watch.launchers.values() for word in line if word.startswith("--node-rank")]
-    assert told == ["--node-rank=0"] * 3
 
-    # The right job begins later and is done: the wrong one has had all the time that it takes.
-    right = cluster.submit(job("in_quotes", "srun bash -c '{}'", 29501))
-    assert watch.until(lambda: cluster.ended(right))
-    ranks = said(cluster.completed(right))
-    assert sorted((rank["RANK"], rank["GROUP_RANK"]) for rank in ranks) == [(n, n) for n in "012"]
+def together(ranks: list[dict[str, str | int]]) -> int:
+    """How many ranks stood in the largest group, after what they were told."""
+    return max(Counter(rank.get("TORCHELASTIC_RUN_ID") for rank in ranks).values(), default=0)
+
+
+@pytest.mark.parametrize("name", ["four tasks, standalone", "no launcher", "no launcher but variables"])
+def test_a_batch_file_of_the_chapter_starts_what_its_table_says(cluster: SlurmCluster, name: str) -> None:
+    row, watch, number = ROWS[name], Watch(cluster.hosts), submitted(cluster, name)
+    assert watch.until(lambda: cluster.ended(number)), cluster.output(number)
+    job = cluster.wait(number)
+    ranks = said(job.output)
+    assert len(watch.ranks) == row["processes"], job.output
+    assert len(watch.launchers or watch.ranks) == row["launchers"], watch.launchers
+    assert together(ranks) == row["together"]
+    if name == "no launcher":
+        assert (job.state, job.exit_code) == ("FAILED", 1)
+        assert job.output.count("environment variable RANK expected, but not set") == 12, job.output
+        return
+    assert job.state == "COMPLETED", job.output
+    group = sorted(str(number) for number in range(row["together"]))
+    groups = row["processes"] // row["together"]
+    assert sorted(rank["RANK"] for rank in ranks) == sorted(group * groups)
+    assert {rank["WORLD_SIZE"] for rank in ranks} == {str(row["together"])}
+    assert {rank["sum of ranks"] for rank in ranks} == {sum(map(int, group))}
+
+
+def test_batch_files_of_the_chapter_that_start_no_rank_beside_one_that_is_right(
+    cluster: SlurmCluster,
+) -> None:
+    wrong = {name: ROWS[name] for name in ("four tasks", "batch shell's node")}
+    watch = Watch(cluster.hosts)
+    jobs = [submitted(cluster, "four tasks"), submitted(cluster, "batch shell's node", 29502)]
+
+    def dead() -> int:
+        return cluster.output(jobs[0]).count("torch.distributed.DistNetworkError")
+
+    assert watch.until(lambda: len(watch.launchers) == 15 and dead() == 9), [*map(cluster.output, jobs)]
+    assert "EADDRINUSE" in cluster.output(jobs[0])
+    for name, row in wrong.items():
+        lines = [line for line in watch.launchers.values() if line[-1] == mark(name)]
+        told = [word for line in lines for word in line if word.startswith("--node-rank")]
+        assert told == ["--node-rank=0"] * row["launchers"]  # the batch shell has put its own number there
+
+    # The right one begins later and is done: the wrong ones have had all the time that it takes.
+    right = submitted(cluster, "the task's node", 29501)
+    assert watch.until(lambda: cluster.ended(right)), cluster.output(right)
+    ranks, row = said(cluster.completed(right)), ROWS["the task's node"]
+    assert sorted(int(rank["RANK"]) for rank in ranks) == list(range(row["processes"]))
+    assert together(ranks) == row["together"]
+    assert {rank["sum of ranks"] for rank in ranks} == {66}  # 78 for rank + 1
     watch.look()
-    assert [line[-1] for line in watch.ranks.values()] == ["in_quotes"] * 3
-    assert not cluster.ended(wrong), cluster.output(wrong)  # no error either
-    cluster.cancel(wrong)
+    assert [line[-1] for line in watch.ranks.values()] == [mark("the task's node")] * 12
+    assert not any(map(cluster.ended, jobs)), [*map(cluster.output, jobs)]
+    left = Counter(
+        process.line[-1] for process in cluster.hosts.processes().values() if is_launcher(process.line)
+    )
+    assert left == {mark("four tasks"): 3, mark("batch shell's node"): 3}
 
 
 def test_torchrun_on_two_hosts_without_slurm_has_the_losses_of_launch(
@@ -269,20 +298,19 @@ def test_torchrun_on_two_hosts_without_slurm_has_the_losses_of_launch(
 def test_wrong_addresses_of_the_master_fail_in_their_time_and_an_exported_one_is_not_read(
     machines: Hosts,
 ) -> None:
-    def agents(*options: str, **variables: str) -> list[subprocess.Popen[str]]:
-        words = ["env", *(f"{name}={value}" for name, value in variables.items()), "torchrun", "--nnodes=2"]
+    def agents(number: int, *options: str, **variables: str) -> list[subprocess.Popen[str]]:
+        words = ["env", *(f"{name}={value}" for name, value in variables.items())]
+        words += ["torchrun", f"--nnodes={number}", "--nproc-per-node=2", *options]
         return [
-            machines.start(
-                host, [*words, f"--node-rank={number}", "--nproc-per-node=1", *options, "hello_ranks.py"]
-            )
-            for number, host in enumerate(("node1", "node2"))
+            machines.start(host, [*words, f"--node-rank={node}", "hello_ranks.py"])
+            for node, host in enumerate(machines.names[:number])
         ]
 
     # Nobody has the first address; the second is, on each host, that host. All wait at the same time.
     watch, c10d = Watch(machines), "--rdzv-backend=c10d"
-    nobody = agents(c10d, "--rdzv-endpoint=10.19.0.99:29502", "--rdzv-conf=read_timeout=5")
-    itself = agents(c10d, "--rdzv-endpoint=127.0.0.1:29503", "--rdzv-conf=join_timeout=5")
-    unread = agents(MASTER_ADDR="node1", MASTER_PORT="29504")  # torchrun takes 127.0.0.1:29500 on each host
+    nobody = agents(2, c10d, "--rdzv-endpoint=10.19.0.99:29502", "--rdzv-conf=read_timeout=5")
+    itself = agents(2, c10d, "--rdzv-endpoint=127.0.0.1:29503", "--rdzv-conf=join_timeout=5")
+    unread = agents(3, MASTER_ADDR="node1")  # torchrun takes 127.0.0.1:29500 on each host
     assert watch.until(lambda: all(process.poll() is not None for process in [*nobody, *itself]))
     for process in nobody:
         with pytest.raises(HostError, match=r"(?s)exit status 1.*RendezvousConnectionError"):
@@ -293,7 +321,8 @@ def test_wrong_addresses_of_the_master_fail_in_their_time_and_an_exported_one_is
     for process in unread:  # they still wait
         assert process.poll() is None
         machines.end(process)
-    assert (len(watch.launchers), len(watch.ranks)) == (6, 0)
+    row = ROWS["exported address"]
+    assert (len(watch.launchers), len(watch.ranks)) == (4 + row["launchers"], row["processes"])
 
 
 def test_nothing_is_left_of_hosts_whose_job_still_runs(cluster: SlurmCluster) -> None:
