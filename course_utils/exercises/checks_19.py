@@ -130,8 +130,16 @@ def see_batch_file(batch_file: Callable[[int], str]) -> list[Any]:
             del call["variables"]
         seen.append({"hosts": ran["hosts"], "calls": calls, "errors": ran["errors"][-400:]})
         if not calls:
-            break  # a file that waits is not worth waiting for again
-    return seen
+            return seen  # a file that waits is not worth waiting for again
+    again = submit(_queued_again(text), nodes)
+    calls = [{"name": call["name"], "read": _read(call)} for call in again["calls"]]
+    return [*seen, {"calls": calls, "errors": again["errors"][-400:]}]
+
+
+def _queued_again(text: str) -> str:
+    """The batch file as Slurm starts it once more, on a later day, when the job has lost a node."""
+    later = "export SLURM_RESTART_COUNT=1; date() { echo 20991231; }\n"
+    return re.sub(r"^(?=[ \t]*[^#\s])", lambda _: later, text, count=1, flags=re.MULTILINE)
 
 
 def _read(call: dict[str, Any]) -> Any:
@@ -164,7 +172,17 @@ def decide_batch_file(seen: list[Any]) -> str:
             )
         _check_sizes(where, options, nodes, processes)
         _check_rendezvous(where, options, ran["hosts"], calls)
-        _check_script(where, options)
+        folder = _check_script(where, options)
+    calls = [call for call in seen[0][-1]["calls"] if call["name"] == "torchrun"]
+    options = [call["read"] for call in calls if isinstance(call["read"], dict)]
+    again = sorted({_checkpoint_dir(option["training_script_args"]) or "none" for option in options})
+    if again != [folder]:
+        reject(
+            "the checkpoints' folder, after a restart of the job",
+            expected=folder,
+            came=again or seen[0][-1]["errors"] or "no torchrun was started",
+            hint="the file runs again from its first line, and must come to the folder of the first time",
+        )
     return "one agent a node, one meeting place that all of them know, one folder that all of them see."
 
 
@@ -255,7 +273,8 @@ def _check_node_ranks(
         reject(f"{where}: the nodes' numbers", expected=list(range(len(came))), came=came, hint=hint)
 
 
-def _check_script(where: str, options: Sequence[dict[str, Any]]) -> None:
+def _check_script(where: str, options: Sequence[dict[str, Any]]) -> str:
+    """The checkpoints' folder, which is right as far as one start shows."""
     for option in options:
         script, rest = str(option["training_script"]), list(option["training_script_args"])
         if not script.endswith("train_ddp.py"):
@@ -270,6 +289,7 @@ def _check_script(where: str, options: Sequence[dict[str, Any]]) -> None:
     if _LOCAL.match(given[0]):
         hint = "every node has a folder of that name of its own; only rank 0's would hold the checkpoint"
         reject(what, expected="a folder that all nodes share", came=given[0], hint=hint)
+    return given[0]
 
 
 def _checkpoint_dir(words: Sequence[str]) -> str | None:
