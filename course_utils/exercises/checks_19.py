@@ -114,6 +114,7 @@ def decide_environment(seen: list[dict[str, Any]]) -> str:
 # -- 19.2 ----------------------------------------------------------------------------------------------------
 
 _CLUSTERS = ((3, 4), (5, 8), (2, 2))  # (nodes, processes on each)
+_EMPTY = "empty where it was read: in single quotes the node's shell reads the variable, if it was exported"
 _LOCAL = re.compile(r"/(tmp|var/tmp|dev/shm|scratch/local|run|local)(/|$)")
 
 
@@ -236,6 +237,8 @@ def _check_rendezvous(
         reject(what, expected=f"{hosts[0]}:port", came="nothing said", hint=hint)
     if len(endpoints) > 1:
         hint = "each names itself: the name has to be found once, by the batch file, and be the same for all"
+        if len({endpoint.rpartition(":")[0] for endpoint in endpoints}) == 1:
+            hint = "each has another port: choose it once, in the batch file, or from the job's number"
         reject(what, expected="one endpoint", came=endpoints, hint=hint)
     host, _, port = endpoints[0].rpartition(":") if ":" in endpoints[0] else (endpoints[0], "", "29400")
     if host in ("localhost", "127.0.0.1", "::1", "0.0.0.0"):
@@ -244,6 +247,9 @@ def _check_rendezvous(
         )
     if host not in hosts:
         hint = "the store must be on one of the job's nodes, and the next job gets other nodes"
+        if "[" in host or "," in host:
+            hint = "that is the list of all nodes: scontrol show hostnames unfolds it, one name a line"
+        hint = hint if host else _EMPTY
         reject(what, expected=f"{hosts[0]}:port", came=endpoints[0], hint=hint)
     if not (port.isdigit() and 1024 <= int(port) < 65536):
         reject(what, expected=f"{host}:port, with a port from 1024 to 65535", came=endpoints[0])
@@ -254,11 +260,14 @@ def _check_rendezvous(
 def _check_static(
     where: str, options: Sequence[dict[str, Any]], calls: Sequence[dict[str, Any]], hosts: Sequence[str]
 ) -> None:
+    what = f"{where}: where the agents meet"
+    if any(option["master_addr"] == "" for option in options):
+        reject(what, expected=hosts[0], came="an empty --master-addr", hint=_EMPTY)
     addresses = sorted({option["master_addr"] or "127.0.0.1" for option in options})
     if addresses != [hosts[0]]:
         hint = "torchrun does not read MASTER_ADDR: each looks at its own 127.0.0.1. Say it as an option"
         hint = hint if addresses == ["127.0.0.1"] else "the machine of node 0 holds the store, for all"
-        reject(f"{where}: where the agents meet", expected=hosts[0], came=addresses, hint=hint)
+        reject(what, expected=hosts[0], came=addresses, hint=hint)
     _check_node_ranks(where, options, calls, hosts[0])
 
 
@@ -269,6 +278,8 @@ def _check_node_ranks(
     hint = "each node has its own number, 0 the one that holds the store"
     if len(set(came)) == 1:
         hint = "who replaced the variable, and on which node? single quotes keep it; c10d needs no node rank"
+        if not any(re.match("--node[-_]rank", word) for call in calls for word in call["arguments"]):
+            hint = "without --node-rank each torchrun is node 0; with --rdzv-backend=c10d none needs a number"
     if sorted(came) != list(range(len(came))) or calls[came.index(0)]["host"] != master:
         reject(f"{where}: the nodes' numbers", expected=list(range(len(came))), came=came, hint=hint)
 
