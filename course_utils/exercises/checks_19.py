@@ -360,6 +360,8 @@ def decide_checkpoint_every(seen: list[list[Any]]) -> str:
         hint = "at the interval that you return: a save in each, and half of it computed twice at a failure"
         if abs(share - 100 * _lost(steps, *job)) < 1e-6 * share:
             hint = "a share, between 0 and 1, not a percentage"
+        if abs(share - (1 - _lost(steps, *job))) < 1e-6:
+            hint = "the share that is lost, not the one that is left"
         compare(f"{what}: the share lost", share, _lost(steps, *job), hint=hint, tolerance=1e-6)
     return "the optimum is flat, but only around the right M: of the whole job, and in the unit of the save."
 
@@ -367,12 +369,14 @@ def decide_checkpoint_every(seen: list[list[Any]]) -> str:
 def _interval_hint(steps: int, best: int, gpus: int, hours: float, save: float, step: float) -> str:
     mtbf = hours * 3600 / gpus
     slips = {
-        "one GPU's time between failures is not the job's": math.sqrt(2 * save * hours * 3600) / step,
-        "hours and seconds meet under the root": math.sqrt(2 * save * hours / gpus) / step,
-        "is half of an interval lost at a failure, or all of it?": math.sqrt(save * mtbf) / step,
-        "that is in seconds: how many steps are it?": math.sqrt(2 * save * mtbf),
+        math.sqrt(2 * save * hours * 3600) / step: "one GPU's time between failures is not the job's",
+        math.sqrt(2 * save * hours * 3600 * gpus) / step: "of more GPUs one fails sooner, not later",
+        math.sqrt(2 * save * hours / gpus) / step: "hours and seconds meet under the root",
+        math.sqrt(2 * save * hours * 60 / gpus) / step: "an hour has 3600 seconds",
+        math.sqrt(save * mtbf) / step: "is half of an interval lost at a failure, or all of it?",
+        math.sqrt(2 * save * mtbf): "that is in seconds: how many steps are it?",
     }
-    near = [text for text, value in slips.items() if abs(steps - value) <= max(1.0, 0.01 * value)]
+    near = [text for value, text in slips.items() if abs(steps - value) <= max(1.0, 0.01 * value)]
     # Where steps are long, slips come out alike; then the formula itself is the best advice.
     return (
         near[0]
