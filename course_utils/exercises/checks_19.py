@@ -45,13 +45,14 @@ def _questions(world_size: int) -> list[tuple[int, int, list[str], list[int], in
 
 def see_environment(environment: Callable[..., dict[str, str]]) -> dict[str, Any]:
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])  # before an answer changes them
     answers = [
         _told(environment(node, local, [*hosts], [*sizes], port))
         for node, local, hosts, sizes, port in _questions(world_size)
     ]
     if answers != [_right_environment(*question) for question in _questions(world_size)]:
         return {"answers": answers, "met": None}  # to meet by wrong numbers would only hang
-    sizes, address, port = _LAYOUTS[world_size], os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    sizes = _LAYOUTS[world_size]
     places = [(node, local) for node, size in enumerate(sizes) for local in range(size)]
     for name in _NAMES:
         os.environ.pop(name, None)
