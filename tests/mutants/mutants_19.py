@@ -178,6 +178,10 @@ def asks_for_a_task_a_process(processes: int) -> str:
     return _file(processes, tasks=processes)
 
 
+def asks_for_three_tasks_whatever_the_nodes(processes: int) -> str:
+    return _file(processes).replace("#SBATCH --ntasks-per-node=1", "#SBATCH --ntasks=3")
+
+
 def lets_each_task_start_one_process(processes: int) -> str:
     return _file(1, tasks=processes)
 
@@ -467,6 +471,7 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
         hands_the_broken_file_in,
         keeps_four_tasks,
         asks_for_a_task_a_process,
+        asks_for_three_tasks_whatever_the_nodes,
         lets_each_task_start_one_process,
         keeps_four_processes,
         counts_tasks_for_processes,
@@ -539,6 +544,7 @@ FITS = {
     "hands_the_broken_file_in": r"\[4, 4, 4\](.|\n)*count both",
     "keeps_four_tasks": r"\[4, 4, 4\](.|\n)*count both",
     "asks_for_a_task_a_process": "once a task",
+    "asks_for_three_tasks_whatever_the_nodes": "once a task",
     "lets_each_task_start_one_process": "once a task",
     "keeps_four_processes": "5 nodes of 8 processes(.|\n)*the function's argument",
     "counts_tasks_for_processes": "processes a torchrun starts",
