@@ -20,7 +20,7 @@ SUBMIT_DIR = "/shared/project"  # what the calls show for the folder from which 
 _STAND_INS = ("srun", "scontrol", "hostname", "torchrun", "python", "python3", "module")
 _SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "w": "nodelist", "J": "job-name", "o": "output"}
 _SHORT |= {"e": "error", "t": "time", "p": "partition", "A": "account"}
-_WITH_VALUE = {*_SHORT.values(), "ntasks-per-node", "gpus-per-node", "gres", "export", "mem"}
+_WITH_VALUE = {*_SHORT.values(), "ntasks-per-node", "gpus-per-node", "gres", "export", "mem", "jobid", "wait"}
 
 
 def submit(text: str, nodes: int, timeout: float = 10.0) -> dict[str, Any]:
@@ -50,6 +50,7 @@ def submit(text: str, nodes: int, timeout: float = 10.0) -> dict[str, Any]:
             "STAND_IN_PYTHON": sys.executable,
             "STAND_IN_LOG": folder,
             "SLURM_JOB_ID": "4711",
+            "SLURM_JOBID": "4711",
             "SLURM_JOB_NODELIST": f"gpu-[17-{16 + nodes}]" if nodes > 1 else "gpu-17",
             "SLURM_JOB_NUM_NODES": str(nodes),
             "SLURM_SUBMIT_DIR": str(work),
