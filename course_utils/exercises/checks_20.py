@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils.exercises.judging import Exercise, at_most, compare, plain, reject
 from course_utils.exercises.solutions_20 import Plan, best_plan, held, seconds
@@ -121,6 +122,8 @@ def _limit_hint(came: float, model: dict[str, int], plan: dict[str, int], batch:
         value = _limit(model, plan, batch, memory, **change)[1]
         if not math.isclose(value, wanted, rel_tol=1e-9) and math.isclose(came, value, rel_tol=1e-6):
             return hint
+    if any(math.isclose(came, wanted / unit, rel_tol=0.01) for unit in (1e9, 2**30)):
+        return "in bytes, please"
     return "write down the parameters of a rank, then its states, then what it holds of activations"
 
 
@@ -270,7 +273,7 @@ _PROJECTS = (  # model, GPUs, GPUs of a node, sequences a step, cluster
     (_GPT, 512, 16, 768, _H100),
     (_LLAMA, 16, 8, 256, _A100 | {"across": 1.25e9}),
 )
-_F, _C, _N, _STEPS, _RATE = 24, 6, 8, 5, 0.7
+_F, _C, _N, _STEPS, _RATE = 24, 6, 8, 5, 0.1
 
 
 def _pair() -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
@@ -287,10 +290,11 @@ def see_project(Project: Callable[[], Any]) -> dict[str, Any]:
     planned = [project.plan(dict(m), gpus, node, batch, dict(c)) for m, gpus, node, batch, c in _PROJECTS]
     given = [t.clone() for t in (up, down)]
     dist.barrier()
-    with count_operations() as operations:
+    with count_operations() as operations, FlopCounterMode(display=False) as counter:
         trained = project.train(up, down, batches, _RATE)
     kept = torch.equal(given[0], up.detach()) and torch.equal(given[1], down.detach())
-    return {"planned": planned, "trained": trained, "kept": kept, "bytes": sum(operations.bytes.values())}
+    seen = {"planned": planned, "trained": trained, "kept": kept, "flops": counter.get_total_flops()}
+    return seen | {"bytes": sum(operations.bytes.values())}
 
 
 def _decide_plan(came: Any, m: dict[str, Any], gpus: int, node: int, batch: int, c: dict[str, float]) -> None:
@@ -368,13 +372,14 @@ def _train_hint(losses: list[float], rank: int) -> str:
     for hint, (wrong, _, _) in first.items():
         if math.isclose(losses[0], wrong[0], rel_tol=1e-9):
             return hint
+    apart = [_train(samples=slice(half, half + _N // 2))[0][1] for half in (0, _N // 2)]
     then = {
-        "gradients are summed over the replicas; the loss is a mean": _train(lr=2 * _RATE),
-        "the gradients are too small by the number of replicas": _train(lr=_RATE / 2),
-        "each replica goes its own way: average the gradients before the step": _train(samples=own),
+        "gradients are summed over the replicas; the loss is a mean": _train(lr=2 * _RATE)[0][1],
+        "the gradients are too small by the number of replicas": _train(lr=_RATE / 2)[0][1],
+        "each replica goes its own way: average the gradients before the step": sum(apart) / 2,
     }
-    for hint, (wrong, _, _) in then.items():
-        if math.isclose(losses[1], wrong[1], rel_tol=1e-9):
+    for hint, wrong in then.items():
+        if math.isclose(losses[1], wrong, rel_tol=1e-9):
             return f"the first loss is right; {hint}"
     if math.isclose(losses[0], _train()[0][0], rel_tol=1e-9):
         return "the first loss is right: which gradient is wrong, or averaged over the wrong ranks?"
@@ -422,9 +427,12 @@ def _decide_train(seen: list[dict[str, Any]]) -> None:
                 "train: up or down was changed", rank=rank, hint="chunk gives views: clone this rank's part"
             )
     numbers = _STEPS * (_F * _C + 2 * _N // 2 * _C + 4)  # gradients of a half; outputs and their gradients
+    flops = _STEPS * 6 * 2 * (_N // 2) * (_F // 2) * _C  # six products a step, the gradient of x among them
     for rank, s in enumerate(seen):
         hint = "a rank brings the gradients of its half, and its outputs; nobody needs the whole matrices"
         at_most("bytes given to collectives in train", s["bytes"], 8 * numbers, rank=rank, hint=hint)
+        hint = "a quarter of the work is this rank's: half of the layer, on half of the batch"
+        at_most("FLOPs in train", s["flops"], flops, rank=rank, hint=hint)
 
 
 def decide_project(seen: list[dict[str, Any]]) -> str:
