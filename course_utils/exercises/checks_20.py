@@ -515,7 +515,7 @@ EXERCISES = {
         see_project,
         decide_project,
         world_sizes=(4,),
-        timeout=40.0,
+        timeout=20.0,
         timeout_hint=(
             "ranks 0 and 1 meet in the layer's sum, 0 and 2 in the gradients': in one order? "
             "And all ranks make each group, those that are not in it, too"
