@@ -33,7 +33,7 @@ FAULTS = [
     ),
     Fault(
         name="rank_0_makes_no_extra_call",
-        cell="alone-log",
+        cell="alone-steps",
         find="    if dist.get_rank() == 0:\n        dist.all_reduce(loss)",
         replace="    pass",
         claim="record-claim",
