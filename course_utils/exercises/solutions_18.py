@@ -47,7 +47,7 @@ def careful_average(
 ) -> torch.Tensor | None:
     """The average over ranks of gradient_of(batch); None on all ranks where it raised ValueError on any.
 
-    batch: (B, D). gradient_of(batch): (D,), of batch's type.
+    batch: (B, D). gradient_of(batch): (D,), of batch's type; nan in it is no error. Other exceptions pass.
     """
     failed = batch.new_zeros(1)
     try:
