@@ -69,8 +69,8 @@ FAULTS = [
     Fault(
         name="updates_do_not_depend_on_the_batch",
         cell="pay-predicted-law",
-        find="S_min * (1 + noise / B)",
-        replace="S_min * (1 + noise / 512)",
+        find="U_min * (1 + noise / B)",
+        replace="U_min * (1 + noise / 512)",
         claim="pay-claim",
     ),
     Fault(
