@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from course_utils.exercises.solution import solution
+from course_utils.exercises.solution import solution_source
 from course_utils.tools import grade as command
 from course_utils.tools import submission
 from course_utils.tools.grade import grade
@@ -27,11 +27,6 @@ FORGETS = HEAD + "    dist.all_reduce(gradient)\n    return gradient / dist.get_
 HOARDS = HEAD + "    return torch.ones(2**31).sum() * gradient\n"
 RENAMED = "def my_average(gradient, count):\n    return gradient\n"
 BROKEN = "def weighted_average(gradient, count)\n    return gradient\n"
-
-
-def right(exercise: str) -> str:
-    """The reference solution's source."""
-    return solution(exercise).data.split("```python\n")[1].rsplit("```", 1)[0]
 
 
 def hand_in(path: Path, **cells: str) -> Path:
@@ -52,7 +47,7 @@ def first(path: Path, source: str, **options: Any) -> Any:
 
 def test_a_class_hands_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "class"
-    all_right = {f"ex_{number}_stub": right(f"02.{number}") for number in (1, 2, 3)}
+    all_right = {f"ex_{number}_stub": solution_source(f"02.{number}") for number in (1, 2, 3)}
     hand_in(folder / "ann" / "02.ipynb", **all_right)
     hand_in(folder / "bob" / "02.ipynb", ex_1_stub=FORGETS, ex_2_stub=all_right["ex_2_stub"])
     hand_in(folder / "cem" / "02.ipynb")
@@ -168,7 +163,7 @@ def test_solutions_are_graded_right(tmp_path: Path, exercise: str) -> None:
     notebook = json.loads(chapters([number])[0].read_text("utf-8"))
     for cell in notebook["cells"]:
         if cell["id"] == f"ex-{place}-stub":
-            cell["source"] = right(exercise)
+            cell["source"] = solution_source(exercise)
     path = tmp_path / "handed_in.ipynb"
     path.write_text(json.dumps(notebook), "utf-8")
     verdict = grade("one", path).verdicts[exercise]

@@ -46,8 +46,8 @@ def _verdict(name: str, exercise: Exercise, answer: Any) -> Verdict:
         if not callable(answer):
             return Verdict(name, NOT_RIGHT, f"pass the function itself, not {brief(plain(answer))}")
         for world_size in exercise.world_sizes:
-            options = {"backend": "gloo", "timeout": exercise.timeout} | exercise.options
-            seen = launch(in_rank, exercise.observe, answer, world_size=world_size, **options)
+            options = {"world_size": world_size, **exercise.launch_options}
+            seen = launch(in_rank, exercise.observe, answer, **options)
             verdict = judge(name, exercise, seen)
             if not verdict.passed:
                 break

@@ -45,6 +45,11 @@ class Exercise:
     timeout_hint: str = "every rank calls the same operations in the same order, one without data too"
     options: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def launch_options(self) -> dict[str, Any]:
+        """What launch is given beside the world size."""
+        return {"backend": "gloo", "timeout": self.timeout} | self.options
+
 
 class NotAttempted(Exception):
     """A rank met the stub; the launcher's report names it."""

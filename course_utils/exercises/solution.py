@@ -9,7 +9,12 @@ from IPython.display import Markdown
 
 
 def solution(exercise: str) -> Markdown:
-    """The solution of ``exercise``, after what it uses of its file: imports, constants, functions."""
+    """The solution of ``exercise``, after what it uses of its file."""
+    return Markdown(f"```python\n{solution_source(exercise)}\n```")
+
+
+def solution_source(exercise: str) -> str:
+    """The source of the solution, after what it uses of its file: imports, constants, functions."""
     module = import_module(f"course_utils.exercises.solutions_{exercise.split('.')[0]}")
     source = Path(module.__file__).read_text(encoding="utf-8")
     statements = {name: node for node in ast.parse(source).body for name in _defines(node)}
@@ -18,12 +23,16 @@ def solution(exercise: str) -> Markdown:
     while names:
         node = statements.pop(names.pop(), None)
         if node is not None:
-            first = min([node.lineno, *(mark.lineno for mark in getattr(node, "decorator_list", []))])
-            used[first] = "\n".join(source.splitlines()[first - 1 : node.end_lineno])
+            used[node.lineno] = statement_text(source, node)
             names += [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)]
     text = "\n\n\n".join(used[first] for first in sorted(used))
-    text = re.sub(r"(?m)^((?:from|import) .*)\n+(?=from|import)", r"\1\n", text)
-    return Markdown(f"```python\n{text}\n```")
+    return re.sub(r"(?m)^((?:from|import) .*)\n+(?=from|import)", r"\1\n", text)
+
+
+def statement_text(source: str, node: ast.stmt) -> str:
+    """The lines of a statement of ``source``, those of its decorators too."""
+    first = min([node.lineno, *(mark.lineno for mark in getattr(node, "decorator_list", []))])
+    return "\n".join(source.splitlines()[first - 1 : node.end_lineno])
 
 
 def _defines(node: ast.stmt) -> list[str]:

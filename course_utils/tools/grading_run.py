@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-from course_utils.exercises.judging import Exercise, NotAttempted, find, in_rank
+from course_utils.exercises.judging import NotAttempted, find, in_rank
 from course_utils.launcher import launch
 from course_utils.report import RankError, RankTimeout
 
@@ -38,13 +38,13 @@ def observe(exercise: str, name: str, cells: list[tuple[str, str]]) -> str:
     return in_rank(how, answer)
 
 
-def seen(exercise: str, how: Exercise, name: str, cells: list[tuple[str, str]]) -> list[dict[str, Any]]:
+def seen(exercise: str, name: str, cells: list[tuple[str, str]]) -> list[dict[str, Any]]:
     """For each world size what its ranks saw, or how they failed; after a failure there is no next."""
-    found = []
+    how, found = find(exercise), []
     for world_size in how.world_sizes:
-        options = {"backend": "gloo", "timeout": how.timeout} | how.options
+        options = {"world_size": world_size, **how.launch_options}
         try:
-            found.append({"seen": launch(observe, exercise, name, cells, world_size=world_size, **options)})
+            found.append({"seen": launch(observe, exercise, name, cells, **options)})
         except RankError as error:
             what = {"report": str(error), "rank": error.rank, "failures": error.failures}
             return [*found, {**what, "timeout": isinstance(error, RankTimeout)}]
@@ -74,8 +74,7 @@ def main() -> int:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     for exercise, name, cells in given["tasks"]:
-        found = seen(exercise, find(exercise), name, [tuple(cell) for cell in cells])
-        print(json.dumps(found), file=answers, flush=True)
+        print(json.dumps(seen(exercise, name, cells)), file=answers, flush=True)
     return 0
 
 

@@ -5,15 +5,14 @@ changed, added or removed does not count.
 """
 
 import ast
-import json
 import re
 import symtable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import nbformat
 from IPython.core.inputtransformer2 import TransformerManager
 
+from course_utils.exercises.solution import statement_text
 from course_utils.tools.form_text import tags
 from course_utils.tools.run import chapters, read
 
@@ -43,8 +42,6 @@ class Task:
 class Submission:
     """A notebook to grade. ``remarks`` says what was found in it and not taken."""
 
-    path: Path
-    chapter: Path
     tasks: list[Task] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -78,14 +75,13 @@ def load(path: Path) -> Submission:
     if size > LARGEST:
         raise Unreadable(f"{size / 2**20:.0f} MB: a submission has at most {LARGEST // 2**20} MB")
     try:
-        student = nbformat.from_dict(json.loads(path.read_text("utf-8")))
-        cells = {cell.get("id", ""): cell for cell in student["cells"]}
-        sources = {name: _source(cell) for name, cell in cells.items() if cell["cell_type"] == "code"}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise Unreadable(f"not a notebook ({type(error).__name__}: {str(error)[:80]})") from error
-    chapter = _chapter(path, student)
-    submission = Submission(path, chapter)
-    original = [cell for cell in read(chapter).cells if cell.cell_type == "code"]
+        student = read(path)
+        title = str(student.metadata.get("title", ""))
+        sources = {cell.get("id", ""): str(cell.source) for cell in student.cells if cell.cell_type == "code"}
+    except (ValueError, KeyError, AttributeError) as error:
+        raise Unreadable(f"not a notebook ({str(error)[:100]})") from error
+    submission = Submission()
+    original = [cell for cell in read(_chapter(title, path.name)).cells if cell.cell_type == "code"]
     program = []  # the chapter's code with the student's exercises in it, cell by cell
     for cell in original:
         kind = set(tags(cell))
@@ -104,14 +100,8 @@ def load(path: Path) -> Submission:
     return submission
 
 
-def _source(cell: dict) -> str:
-    source = cell["source"]
-    return source if isinstance(source, str) else "".join(source)
-
-
-def _chapter(path: Path, student: dict) -> Path:
-    """The chapter that a notebook is a copy of: by its title, else by the number in its name."""
-    titles = [str(student.get("metadata", {}).get("title", "")), path.name]
+def _chapter(*titles: str) -> Path:
+    """The chapter that a notebook is a copy of: its title, or else its name, begins with the number."""
     for title in titles:
         if number := re.match(r"\d\d(?=\D)", title):
             try:
@@ -145,7 +135,8 @@ def needed(program: list[tuple[str, str, bool]], name: str) -> list[tuple[str, s
     for cell, source, setup in program:
         text = TransformerManager().transform_cell(source)
         try:
-            statements += [(cell, part, *_names(part), setup) for part in _parts(text)]
+            parts = [statement_text(text, node) for node in ast.parse(text).body]
+            statements += [(cell, part, *_names(part), setup) for part in parts]
         except (SyntaxError, ValueError):
             statements.append((cell, source, {name} if cell == program[-1][0] else set(), set(), False))
     kept = {index for index, (*_, setup) in enumerate(statements) if setup}
@@ -169,15 +160,6 @@ def needed(program: list[tuple[str, str, bool]], name: str) -> list[tuple[str, s
     for index in sorted(kept):
         cells.setdefault(statements[index][0], []).append(statements[index][1])
     return [(cell, "\n\n\n".join(texts) + "\n") for cell, texts in cells.items()]
-
-
-def _parts(text: str) -> list[str]:
-    """The top-level statements of a cell, with their decorators."""
-    lines, found = text.splitlines(), []
-    for node in ast.parse(text).body:
-        first = min([node.lineno, *(mark.lineno for mark in getattr(node, "decorator_list", []))])
-        found.append("\n".join(lines[first - 1 : node.end_lineno]))
-    return found
 
 
 def _names(text: str) -> tuple[set[str], set[str]]:
