@@ -6,12 +6,11 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lab_server import serving
 
 from course_utils.tools import lab
 from course_utils.tools.lab import hand_out
@@ -157,46 +156,17 @@ def test_options_of_jupyter_pass_through(
     assert json.loads((tmp_path / "my_course" / lab.FIRST).read_text())["cells"][1]["outputs"] == []
 
 
-@pytest.fixture
-def jupyterlab(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator["tuple[subprocess.Popen[str], str]"]:
-    """A running JupyterLab on a free port, and its address as printed; a user's settings play no part."""
-    for kind in ("CONFIG", "DATA", "RUNTIME"):
-        monkeypatch.setenv(f"JUPYTER_{kind}_DIR", str(tmp_path / kind))
-    (tmp_path / lab.FIRST).write_text(notebook("1"))
-    with subprocess.Popen(
-        lab.jupyter(tmp_path, port=0, browser=False, more=[]),
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=None
-        if os.name == "nt"
-        else lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    ) as process:
-        try:
-            found = None
-            for line in process.stderr or ():
-                found = found or re.search(r"http://127\.0\.0\.1:\S+", line)
-                if found:
-                    break
-            assert found, "JupyterLab printed no address"
-            yield process, found[0]
-        finally:
-            process.kill()
-
-
 @pytest.mark.skipif(os.name == "nt" or not shutil.which("sh"), reason="an interrupt as POSIX sends it")
-def test_jupyterlab_opens_the_first_chapter_and_ends_at_an_interrupt(
-    jupyterlab: "tuple[subprocess.Popen[str], str]",
-) -> None:
-    process, address = jupyterlab
-    with urllib.request.urlopen(address, timeout=30) as answer:
-        page = answer.read().decode()
-    assert "/lab/tree/00_start_here.ipynb" in address
-    config = re.search(r'id="jupyter-config-data"[^>]*>(.*?)</script>', page, re.DOTALL)
-    assert config, page
-    settings = json.loads(config[1])
-    assert settings["news"] == {"disabled": True}
-    assert settings["extensionManager"]["name"] == "read-only"
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) == 0
+def test_jupyterlab_opens_the_first_chapter_and_ends_at_an_interrupt(tmp_path: Path) -> None:
+    (tmp_path / lab.FIRST).write_text(notebook("1"))
+    with serving(tmp_path, settings=tmp_path) as (process, address):
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            page = answer.read().decode()
+        assert "/lab/tree/00_start_here.ipynb" in address
+        config = re.search(r'id="jupyter-config-data"[^>]*>(.*?)</script>', page, re.DOTALL)
+        assert config, page
+        settings = json.loads(config[1])
+        assert settings["news"] == {"disabled": True}
+        assert settings["extensionManager"]["name"] == "read-only"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
