@@ -132,6 +132,29 @@ def test_a_notebook_of_no_chapter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        {"metadata": []},
+        {"metadata": {"title": ["02"]}},
+        {"cells": {}},
+        {"cells": [1]},
+        {"cells": [{"cell_type": "code"}]},
+        {"cells": [{"cell_type": "code", "id": "ex-1-stub", "source": 7}]},
+        {"cells": [{"cell_type": "code", "id": ["ex-1-stub"], "source": ""}]},
+        {"nbformat": "four"},
+        {"nbformat": 99},
+    ],
+    ids=repr,
+)
+def test_json_that_is_no_notebook_gets_its_row(tmp_path: Path, fields: dict[str, Any]) -> None:
+    content = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5} | fields
+    (tmp_path / "02.ipynb").write_text(json.dumps(content), "utf-8")
+    graded = grade("02", tmp_path / "02.ipynb", timeout=20)
+    assert re.search("not a (readable )?notebook|is missing", graded.remarks[0])
+    assert not any(verdict.passed for verdict in graded.verdicts.values())
+
+
+@pytest.mark.parametrize(
     "arguments", [["nowhere"], ["."], ["--timeout", "0", "."], []], ids=["no path", "empty", "time", "none"]
 )
 def test_wrong_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
