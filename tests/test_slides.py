@@ -1,5 +1,6 @@
 """`slides`: what is put into a deck; how it looks is for tests/browser."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,17 @@ def test_formulas_become_mathml_and_code_stays() -> None:
     assert 'display="block"' in text
     assert "`$HOME` for $3.50" in text
     assert "echo $A $B" in text
+
+
+@pytest.mark.parametrize("chapter", chapters([]), ids=lambda path: path.stem)
+def test_the_speaker_sees_the_guide_beside_every_section_and_exercise(chapter: Path) -> None:
+    notes = slides.guide_notes(chapter.name[:2], slides.GUIDE.read_text("utf-8"))
+    deck = slides.slides_of(slides.read(chapter), notes)
+    spoken = [cell.source for cell in deck.cells if cell.metadata.get("slideshow") == {"slide_type": "notes"}]
+    assert all(note in spoken for note in notes.values())
+    headings = [cell.source for cell in deck.cells if cell.cell_type == "markdown"]
+    sections = [text for text in headings if re.match(r"##+ (\d|\d\d\.\d) · ", text)]
+    assert len(notes) >= len(sections)
 
 
 def test_a_deck_loads_nothing_from_elsewhere_and_replaces_the_one_before(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from traitlets.config import Config
 
 from course_utils.tools.run import ROOT, chapters, read
 
+GUIDE = ROOT / "INSTRUCTORS.md"
 TEMPLATE = Path(__file__).with_name("slides_template")
 REVEAL = (
     Path(find_spec("sphinx_revealjs").origin).parent / "_static" / "revealjs"
@@ -41,24 +42,49 @@ def with_mathml(markdown: str) -> str:
     return _CODE_OR_MATH.sub(element, markdown)
 
 
-def slides_of(nb: NotebookNode) -> NotebookNode:
-    """A copy of the notebook as a deck shows it: formulas as MathML, no widgets, no links to notebooks."""
+def guide_notes(number: str, guide: str) -> dict[str, str]:
+    """What the instructor's guide says of a chapter's sections and exercises, by heading, in Markdown."""
+    pages = re.split(r"(?m)^## (?=\d\d · )", guide)
+    page = next((page for page in pages if page.startswith(f"{number} · ")), "")
+    notes = {}
+    rows = re.findall(r"(?m)^\| (.+?) \| (\d+|–) \| (.+?) \| (.+?) \| (.+?) \|$", page)
+    for section, minutes, show, ask, wrong in rows:
+        time = "" if minutes == "–" else f"**{minutes} minutes.** "
+        lines = [f"{time}Show: {show}", f"Ask: {ask}", f"They will say: {wrong}"]
+        notes[section.removesuffix(" (optional)")] = "\n\n".join(lines)
+    exercises = re.findall(r"(?ms)^- (\**(\d\d\.\d) .+?)(?=^- |\n\n|\Z)", page)
+    return notes | {exercise: text for text, exercise in exercises}
+
+
+def slides_of(nb: NotebookNode, notes: dict[str, str]) -> NotebookNode:
+    """A copy of the notebook as a deck shows it: formulas as MathML, no widgets, no links to notebooks.
+
+    ``notes`` are put behind the headings that they begin with, for the speaker alone.
+    """
     deck = nbformat.from_dict(nb)
     deck.metadata.pop("widgets", None)
+    cells = []
     for cell in deck.cells:
+        cells.append(cell)
         if cell.cell_type == "markdown":
+            for heading in re.findall(r"(?m)^##+ (.+)", cell.source):
+                if note := notes.get(heading) or notes.get(heading.split(" · ")[0]):
+                    kind = {"slideshow": {"slide_type": "notes"}}
+                    cells.append(nbformat.v4.new_markdown_cell(note, metadata=kind))
             cell.source = with_mathml(_LINK.sub(r"\1", cell.source))
+    deck.cells = cells
     return deck
 
 
 def write(path: Path, folder: Path) -> Path:
     """Write the deck of the notebook at ``path`` into ``folder``, which is replaced; returns its page."""
+    notes = guide_notes(path.name[:2], GUIDE.read_text("utf-8")) if GUIDE.exists() else {}
     config = Config()
     config.SlidesExporter.reveal_url_prefix, config.SlidesExporter.reveal_theme = "reveal", "white"
     config.TemplateExporter.extra_template_basedirs = [str(TEMPLATE.parent)]
     exporter = SlidesExporter(template_name=TEMPLATE.name, config=config)
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = exporter.exclude_anchor_links = True
-    page, _ = exporter.from_notebook_node(slides_of(read(path)))
+    page, _ = exporter.from_notebook_node(slides_of(read(path), notes))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for part in (

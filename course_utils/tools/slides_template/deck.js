@@ -6,6 +6,7 @@ const WIDTH = 1280, HEIGHT = 720, ROOM = 690; // pixels; deck.css has the width,
 const WHOLE = "pre, table, img, svg, math, p, ul, ol";
 
 const tall = (element) => element.getBoundingClientRect().height;
+const severalOutputs = (element) => element?.querySelectorAll(".jp-OutputArea-child").length > 1;
 
 function pieces(section) {
   return [...section.children].filter((child) => !child.matches("aside.notes"));
@@ -15,9 +16,9 @@ function takeLast(piece) {
   // Takes the last part out of a piece that is too tall and gives it in the same frames; null where it is one thing.
   const frames = [];
   let node = piece;
-  while (node.children.length === 1 && !node.matches(WHOLE)) {
+  while (!node.matches(WHOLE) && (node.children.length === 1 || severalOutputs(node.lastElementChild))) {
     frames.push(node);
-    node = node.children[0];
+    node = node.lastElementChild;
   }
   let last;
   if (node.matches(".highlight pre")) last = takeLines(node, tall(piece) - tall(node));
@@ -61,7 +62,7 @@ function shrinkPictures(piece) {
   const shown = piece.querySelector(".jp-Cell-outputWrapper");
   if (!shown || !shown.querySelector("img, svg")) return false;
   const scale = (ROOM - (tall(piece) - tall(shown))) / tall(shown);
-  if (scale < 0.6) return false;
+  if (scale < (shown.querySelectorAll("img, svg").length > 1 ? 0.85 : 0.6)) return false;
   shown.style.zoom = scale;
   return true;
 }
@@ -92,6 +93,13 @@ function paginate(stack) {
   }
 }
 
+function sayWhere() {
+  // At the foot of a slide that has no heading of its own: the section that it belongs to.
+  const slide = Reveal.getCurrentSlide();
+  const heading = slide.parentElement.querySelector("h2")?.firstChild.textContent ?? "";
+  document.querySelector(".where").textContent = slide.querySelector("h1, h2") ? "" : heading;
+}
+
 async function start() {
   await document.fonts.ready;
   await Promise.all([...document.images].map((image) => image.decode().catch(() => null)));
@@ -103,6 +111,11 @@ async function start() {
     width: WIDTH, height: HEIGHT, margin: 0.02, center: false, hash: true, slideNumber: "c/t",
     transition: "none", plugins: [RevealNotes],
   });
+  const where = document.createElement("div");
+  where.className = "where";
+  document.querySelector(".reveal").append(where);
+  Reveal.on("slidechanged", sayWhere);
+  sayWhere();
   document.documentElement.dataset.ready = "true";
 }
 
