@@ -1,4 +1,4 @@
-"""``python3 -m course_utils lab | test | run | refresh | grade | slides``, with nothing installed.
+"""``python3 -m course_utils lab | test | run | refresh | grade | slides | site``, with nothing installed.
 
 Standard library only, and written so that Python 3.6 can still read it and say that it is too old.
 """
@@ -17,6 +17,7 @@ MODULES = {
     "refresh": "refresh",
     "grade": "grade",
     "slides": "slides",
+    "site": "site",
 }
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -33,6 +34,7 @@ USAGE = """usage: python3 -m course_utils COMMAND [OPTIONS]
   run       execute chapters without a browser: run 02 05, or all of them
   refresh   execute chapters, store their outputs in one form, check the form
   slides    write chapters as slides that need no network: slides 13, into build/slides/13/
+  site      write the whole course as static pages that need no network, into build/site/
   grade     judge the exercises in students' notebooks: grade FOLDER, a table and build/grades.csv
 
 The first use makes .venv and installs requirements.txt into it; later uses start at once.
