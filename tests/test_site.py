@@ -43,7 +43,9 @@ def course(tmp_path: Path) -> Path:
     for name in (".ci", "notebooks/scripts"):
         (root / name).mkdir(parents=True)
     (root / "README.md").write_text(README)
-    (root / "GLOSSARY.md").write_text("# Glossary\n\n## Ring\n\nSee [chapter 01](notebooks/01_two.ipynb).\n")
+    (root / "GLOSSARY.md").write_text(
+        "# Glossary\n\n## Ring\n\nSee [chapter 01](notebooks/01_two.ipynb).\n<a id='rank'></a>\n"
+    )
     (root / ".ci" / "run").write_text("true\n")
     (notebooks / "scripts" / "hello.py").write_text("print('hello')\n")
     alt = {"image/png": {"alt": "A line that falls & rises"}}
@@ -53,7 +55,9 @@ def course(tmp_path: Path) -> Path:
     hidden = {"jupyter": {"source_hidden": True}}
     notebook(
         notebooks / "00_one.ipynb",
-        v4.new_markdown_cell("# 00 · One\n\nGo on with [two](01_two.ipynb#sums), see [index](../README.md)."),
+        v4.new_markdown_cell(
+            "# 00 · One\n\n[Two](01_two.ipynb#sums), a [rank](../GLOSSARY.md#rank), [all](../README.md)."
+        ),
         v4.new_code_cell("plot()", outputs=[plot], execution_count=7, metadata=hidden),
         v4.new_code_cell("ask()", outputs=[shown], execution_count=8, metadata={"tags": ["predict"]}),
     )
@@ -87,6 +91,7 @@ def test_a_small_course(course: Path) -> None:
     one, two = found["notebooks/00_one.html"], found["notebooks/01_two.html"]
     assert 'href="01_two.html#sums"' in one
     assert 'href="../index.html"' in one
+    assert 'href="../GLOSSARY.html#rank"' in one
     assert 'alt="A line that falls &amp; rises"' in one
     assert "In [7]" in one
     assert one.count("<details class=") == 1  # the hidden code is folded, the other is not
@@ -102,9 +107,9 @@ def test_a_small_course(course: Path) -> None:
             "00 · One",
             "01 · Two",
             "To look up",
+            "Glossary",
             "A quiz",
             "Programs",
-            "Glossary",
         ]
         places = [sidebar.index(name) for name in parts]
         assert places == sorted(places)
@@ -125,7 +130,7 @@ def test_a_small_course(course: Path) -> None:
 @pytest.mark.parametrize(
     ("markdown", "says"),
     [
-        ("[gone](02_gone.ipynb)", "02_gone.ipynb"),
+        ("[gone](02_gone.ipynb)", "notebooks/quiz.ipynb, cell 1: 'myst' cross-reference target not found"),
         ("[gone](01_two.ipynb#products)", "01_two.html#products (there is no such anchor)"),
         ("[gone](scripts/gone.py)", "scripts/gone.py"),
         (r"$\unheard x$", r"no MathML for \unheard"),

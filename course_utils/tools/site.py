@@ -61,7 +61,9 @@ def contents(readme: str, found: list[str]) -> list[tuple[str, list[str]]]:
     rest = [page for page in found if page not in listed and page != "index"]
     teaching = [page for page in rest if page in ("INSTRUCTORS", "CONTRIBUTING")]
     look_up = [page for page in rest if page not in teaching]
-    look_up.sort(key=lambda page: (not page.startswith("notebooks/"), page.startswith(_SCRIPTS)))
+    look_up.sort(
+        key=lambda page: (not page.endswith("GLOSSARY"), not page.startswith("notebooks/"), page == _SCRIPTS)
+    )
     return [*parts, ("To look up", look_up), ("To teach", sorted(teaching, reverse=True))]
 
 
@@ -156,15 +158,17 @@ def build(root: Path, folder: Path) -> Path:
         scratch = Path(name).resolve()
         source, html = scratch / "source", scratch / "html"
         alts = prepare(root, source)
-        problems = write_html(source, html, alts)
+        warnings, broken = write_html(source, html, alts), []
         if html.is_dir():
             # of no use to readers: for debuggers, for Sphinx, a template of the theme
             for file in (*html.rglob("*.map"), *html.glob(".buildinfo*"), *html.glob("_static/*.html")):
                 file.unlink()
             (html / ".nojekyll").write_text("")  # or GitHub's pages would leave out _static
-            problems += check(html)
-        if problems:
-            raise SiteError(problems)
+            broken = check(html)
+        if not broken:  # an anchor in plain HTML is none for myst-parser, and works
+            warnings = [line for line in warnings if "[myst.xref_missing]" not in line]
+        if warnings or broken:
+            raise SiteError(warnings + broken)
         if folder.exists():
             folder.rename(scratch / "before")
         html.rename(folder)
@@ -178,6 +182,7 @@ def main(argv: list[str]) -> int:
         description="Write the whole course as static pages, to build/site/.",
     )
     parser.parse_args(argv)
+    print("Making the pages; it takes half a minute or so.", flush=True)
     start = time.monotonic()
     folder = ROOT / "build" / "site"
     try:

@@ -119,4 +119,6 @@ def write_html(source: Path, html: Path, alts: dict[str, str]) -> list[str]:
     except SphinxError as error:
         warnings.write(f"{error}\n")
     text = re.sub(r"\x1b\[[\d;]*m", "", warnings.getvalue()).replace(f"{source}{os.sep}", "")
-    return [line for line in text.splitlines() if line.strip()]
+    # myst-nb counts the lines of a notebook in ten thousands a cell
+    text = re.sub(r"(\.ipynb):(\d+):", lambda at: f"{at[1]}, cell {int(at[2]) // 10000}:", text)
+    return [line.replace(" WARNING:", "") for line in text.splitlines() if line.strip()]
