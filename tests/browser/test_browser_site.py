@@ -1,4 +1,4 @@
-"""The course as static pages, read as a file and from a web server, on a wide screen and on a phone."""
+"""The course as static pages, read as files and from a web server, on a wide screen and on a phone."""
 
 import subprocess
 import sys
@@ -61,10 +61,9 @@ MEASURE = """() => {
     }
     const pictures = [...article.querySelectorAll("img")].filter((image) => !image.naturalWidth);
     return {
-        wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        wide: Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth),
         over, faint, formulas,
         missing: pictures.map((image) => image.alt),
-        theme: document.documentElement.dataset.theme,
     };
 }"""
 
@@ -106,26 +105,21 @@ def test_every_chapter_is_there_with_its_pictures_and_formulas(site: Path) -> No
         assert page.count("_images/") == sum("image/png" in output.get("data", {}) for output in outputs)
         assert page.count('display="block"') == sum(cell.source.count("$$") for cell in nb.cells) // 2
         assert page.count('class="cell-number"') == sum(cell.cell_type == "code" for cell in nb.cells)
-        assert index.count(f'href="notebooks/{path.stem}.html"') == 2  # in the table and in the navigation
+        assert index.count(f'href="notebooks/{path.stem}.html"') >= 2  # in the table and in the navigation
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark"), (1280, "dark"), (390, "light")])
-def test_every_page_fits_and_can_be_read(site: Path, page: Page, width: int, theme: str) -> None:
-    page.set_viewport_size({"width": width, "height": 800})
-    page.emulate_media(color_scheme=theme)
-    found = sorted(path for path in site.rglob("*.html"))
-    assert len(found) > 25
+def test_every_page_fits_and_can_be_read(site: Path, page: Page) -> None:
+    found = sorted(site.rglob("*.html"))
+    assert len(found) > len(chapters([])) + 4
     for path in found:
         page.goto(path.as_uri())
-        page.wait_for_load_state("load")
-        seen = page.evaluate(MEASURE)
-        name = path.relative_to(site)
-        assert seen["theme"] == theme, name
-        assert seen["wide"] <= 0, name
-        assert seen["over"] == [], name
-        assert seen["missing"] == [], name
-        assert seen["formulas"] == [], name
-        assert seen["faint"] == [], name
+        for width, theme in ((1280, "light"), (390, "light"), (390, "dark"), (1280, "dark")):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.emulate_media(color_scheme=theme)
+            page.wait_for_function(f"document.documentElement.dataset.theme === '{theme}'")
+            seen = page.evaluate(MEASURE)
+            wrong = {name: value for name, value in seen.items() if value}
+            assert not wrong, f"{path.relative_to(site)}, {width} pixels, {theme}"
 
 
 @pytest.mark.parametrize("way", ["file", "server"])
