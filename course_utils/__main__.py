@@ -1,4 +1,4 @@
-"""``python3 -m course_utils lab | test | run | refresh | grade | slides | site``, with nothing installed.
+"""``python3 -m course_utils lab | test | run | ...``, with nothing installed.
 
 Standard library only, and written so that Python 3.6 can still read it and say that it is too old.
 """
@@ -18,6 +18,7 @@ MODULES = {
     "grade": "grade",
     "slides": "slides",
     "site": "site",
+    "wheelhouse": "wheelhouse",
 }
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -36,6 +37,11 @@ USAGE = """usage: python3 -m course_utils COMMAND [OPTIONS]
   slides    write chapters as slides that need no network: slides 13, into build/slides/13/
   site      write the whole course as static pages that need no network, into build/site/
   grade     judge the exercises in students' notebooks: grade FOLDER, a table and build/grades.csv
+  wheelhouse  everything that an installation downloads, in a folder: wheelhouse FOLDER
+              --python N --platform NAME   for another Python or system
+
+  lab --offline FOLDER  installs from such a folder and asks no network; without FOLDER, from
+              wheelhouse/. The other commands take --offline or --offline=FOLDER.
 
 The first use makes .venv and installs requirements.txt into it; later uses start at once.
 """
@@ -70,6 +76,19 @@ def wrong_folder():
     return f'Start the command in the folder of the repository:\ncd "{ROOT}"\npython3 -m course_utils lab'
 
 
+def offline(command, rest):
+    """The options ``rest`` without --offline, and the folder it means; None where it is not given."""
+    ours = rest[: rest.index("--")] if "--" in rest else rest
+    for place, word in enumerate(ours if command != "wheelhouse" else []):
+        name, equals, folder = word.partition("=")
+        if name == "--offline":
+            after = place + 1
+            if command == "lab" and not equals and ours[after:] and not ours[after].startswith("-"):
+                folder, after = ours[after], after + 1  # elsewhere the next word may be a path of pytest's
+            return rest[:place] + rest[after:], os.path.abspath(folder or os.path.join(ROOT, "wheelhouse"))
+    return rest, None
+
+
 def main(argv):
     """Run one command; returns the exit status. 2: it could not start as it was called, 130: interrupted."""
     command, rest = (argv[0], argv[1:]) if argv else ("", [])
@@ -84,14 +103,17 @@ def main(argv):
         print(problem, file=sys.stderr)
         return 2
 
+    from pathlib import Path
+
     from course_utils.tools import environment
 
+    rest, folder = offline(command, rest)
     try:
         place = environment.Place(ROOT)
         if ("-h" in rest or "--help" in rest) and not environment.is_ready(place):
             print(USAGE, end="")
             return 0
-        environment.enter(place, argv)  # comes back only inside .venv
+        environment.enter(place, argv, folder and Path(folder))  # comes back only inside .venv
         return importlib.import_module("course_utils.tools." + MODULES[command]).main(rest)
     except environment.SetupError as error:
         print(f"\n{error}", file=sys.stderr)

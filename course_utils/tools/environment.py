@@ -15,15 +15,14 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from course_utils.tools import install
-from course_utils.tools.install import SetupError
+from course_utils.tools import install, offline
+from course_utils.tools.install import Say, SetupError
 
 ENTERED = "COURSE_UTILS_ENTERED"  # set for the moment of the change into .venv, against going round for ever
 ROOM = 2e9  # bytes: what .venv takes with torch's CPU build; the CUDA build takes several times that
-Say = Callable[[str], None]
 
 
 class Place:
@@ -96,8 +95,11 @@ def distrust(place: Place) -> None:
     write_note(place, finished=False)
 
 
-def prepare(place: Place, say: Say = install.say) -> None:
-    """Make .venv whole, telling ``say`` what happens. Raises SetupError, which says what to do."""
+def prepare(place: Place, say: Say = install.say, wheelhouse: Path | None = None) -> None:
+    """Make .venv whole, telling ``say`` what happens; with a ``wheelhouse`` from that alone.
+
+    Raises SetupError, which says what to do.
+    """
     if is_ready(place):
         return
     try:
@@ -106,16 +108,21 @@ def prepare(place: Place, say: Say = install.say) -> None:
             if what == "nothing":
                 return
             start = time.monotonic()
+            options = offline.pip_options(wheelhouse, place.root) if wheelhouse else []
+            env = offline.environ(clean()) if wheelhouse else clean()
             if what == "adopt":
                 _try_handmade(place)
             if why:
                 say(f".venv: {why}.")
             place.venv.mkdir(exist_ok=True)
             if what.startswith("make"):
-                _make(place, say, held)
+                _make(place, say, held, wheelhouse)
             write_note(place, finished=False)
-            command = [str(place.python), "-m", "pip", "install", "-r", "requirements.txt"]
-            install.pip(command, place.root, clean(), place.log, say, held)
+            command = [str(place.python), "-m", "pip", "install", "--no-user", *options]
+            if wheelhouse and what.startswith("make"):
+                bare = offline.with_pip(wheelhouse, env)
+                install.pip([*command, "pip"], place.root, bare, place.log, say, held, head="2 of 2: pip")
+            install.pip([*command, "-r", "requirements.txt"], place.root, env, place.log, say, held)
             write_note(place, finished=True)
             say(f".venv is complete ({time.monotonic() - start:.0f} s). Later runs start at once.\n")
     except KeyboardInterrupt:
@@ -125,8 +132,9 @@ def prepare(place: Place, say: Say = install.say) -> None:
         raise SetupError(f"The set-up could not write .venv: {error}\n{install.ADVICE['disk']}") from error
 
 
-def _make(place: Place, say: Say, held: int) -> None:
-    if importlib.util.find_spec("ensurepip") is None or importlib.util.find_spec("venv") is None:
+def _make(place: Place, say: Say, held: int, wheelhouse: Path | None) -> None:
+    needs = ["venv"] if wheelhouse else ["venv", "ensurepip"]  # a wheelhouse has pip itself
+    if not all(importlib.util.find_spec(name) for name in needs):
         raise SetupError(install.ADVICE["ensurepip"])
     room = shutil.disk_usage(place.root).free
     if room < ROOM:
@@ -136,12 +144,16 @@ def _make(place: Place, say: Say, held: int) -> None:
         )
     first = not place.note.exists()
     say(f"{'First use: the' if first else 'The'} course gets a Python environment of its own, in .venv.")
-    say("This takes one to five minutes, most of it to download PyTorch.")
-    if sys.platform == "linux" and not shutil.which("nvidia-smi"):
+    if wheelhouse:
+        say(f"This takes one or two minutes; all of it comes from {wheelhouse}.")
+    else:
+        say("This takes one to five minutes, most of it to download PyTorch.")
+    if not wheelhouse and sys.platform == "linux" and not shutil.which("nvidia-smi"):
         say("(There is no NVIDIA GPU here: 'A smaller PyTorch' in README.md can save gigabytes.)")
     _empty(place)
     say(f"1 of 2: Python {platform.python_version()} into .venv")
     command = [sys.executable, "-m", "venv", "--prompt", "course", str(place.venv)]
+    command += ["--without-pip"] if wheelhouse else []
     made = subprocess.run(
         command,
         cwd=place.root,
@@ -190,7 +202,7 @@ def _try_handmade(place: Place) -> None:
         )
 
 
-def enter(place: Place, argv: list[str]) -> None:
+def enter(place: Place, argv: list[str], wheelhouse: Path | None = None) -> None:
     """Go on with the command ``argv`` inside .venv, made whole before. Returns only if already inside."""
     arrived = os.environ.pop(ENTERED, None)
     inside = place.venv.exists() and Path(sys.prefix).resolve() == place.venv.resolve()
@@ -203,7 +215,7 @@ def enter(place: Place, argv: list[str]) -> None:
         )
     if inside:  # an activated .venv that needs mending, which can't be done from within
         become([getattr(sys, "_base_executable", ""), "-m", "course_utils", *argv], clean())
-    prepare(place)
+    prepare(place, wheelhouse=wheelhouse)
     become([str(place.python), "-m", "course_utils", *argv], {**clean(), **_names(place), ENTERED: "1"})
 
 

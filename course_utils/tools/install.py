@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 AGAIN = "then start the same command again"
+Say = Callable[[str], None]
 ADVICE = {
     "network": "The package index could not be reached.\n"
     f"Check the connection (behind a proxy, set HTTPS_PROXY), {AGAIN}.\n"
@@ -83,7 +84,7 @@ def stage(line: str) -> str:
 class Progress:
     """One line that is rewritten in a terminal, elsewhere a line now and then, with the seconds so far."""
 
-    def __init__(self, head: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, head: str, tell: Say) -> None:
         self.head, self.tell = head, tell
         self.start = self.told = time.monotonic()
         self.terminal = tell is say and sys.stderr.isatty()
@@ -110,10 +111,17 @@ def keep(held: int) -> dict[str, tuple[int, ...]]:
 
 
 def pip(
-    command: list[str], folder: Path, env: dict[str, str], log: Path, tell: Callable[[str], None], held: int
+    command: list[str],
+    folder: Path,
+    env: dict[str, str],
+    log: Path,
+    tell: Say,
+    held: int,
+    head: str = "2 of 2: requirements.txt",
+    failed: str = "pip could not install requirements.txt.",
 ) -> None:
-    """Run ``pip install`` in ``folder``, its whole output into ``log``. Raises SetupError if it fails."""
-    command = [*command, "--no-user", "--no-input", "--progress-bar", "off", "--disable-pip-version-check"]
+    """Run pip in ``folder``, its whole output into ``log``. Raises SetupError: ``failed``, and why."""
+    command = [*command, "--no-input", "--progress-bar", "off", "--disable-pip-version-check"]
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -126,7 +134,7 @@ def pip(
         stderr=subprocess.STDOUT,
         **keep(held),
     )
-    progress = Progress("2 of 2: requirements.txt", tell)
+    progress = Progress(head, tell)
     try:
         with log.open("w", encoding="utf-8", buffering=1) as file:
             output = _follow(process, progress, file.write)
@@ -134,7 +142,7 @@ def pip(
         _end(process)
         progress.close()
     if process.returncode:
-        words = advice(output, "pip could not install requirements.txt.")
+        words = advice(output, failed)
         raise SetupError(f"{words}\npip's whole output: {log}")
 
 

@@ -75,6 +75,18 @@ def hand_out(source: Path, copy: Path) -> list[str]:
     return told
 
 
+def own_copy() -> Path:
+    """The student's copy, my_course/, made or brought up to date. Raises SetupError."""
+    folder = ROOT / "my_course"
+    try:
+        with locked(ROOT / "build" / "setup.lock", say):
+            for line in hand_out(ROOT / "notebooks", folder):
+                print(line)
+    except OSError as error:
+        raise SetupError(f"Your copy of the course could not be written: {error}") from error
+    return folder
+
+
 def _beside(copy: Path, name: str, new: str, given: dict[str, str]) -> str:
     """A name beside the student's file: 05_ddp.new.ipynb, or new2 where the student has written in that."""
     path, number = Path(name), 1
@@ -153,14 +165,7 @@ def main(argv: list[str]) -> int:
         parser.error(
             f"--port {args.port}: another program uses it; without --port, the next free one is taken"
         )
-    folder = ROOT / ("notebooks" if args.instructor else "my_course")
-    if not args.instructor:
-        try:
-            with locked(ROOT / "build" / "setup.lock", say):
-                for line in hand_out(ROOT / "notebooks", folder):
-                    print(line)
-        except OSError as error:
-            raise SetupError(f"Your copy of the course could not be written: {error}") from error
+    folder = ROOT / "notebooks" if args.instructor else own_copy()
     print(f"JupyterLab opens {folder}; end it with Ctrl-C.")
     become(jupyter(folder, args.port, not args.no_browser, args.more), dict(os.environ))
     raise AssertionError("become() does not return")
