@@ -61,7 +61,7 @@ FAULTS = [
     ),
     Fault(
         name="all_nodes_share_the_folder_after_all",
-        cell="wrong-folder-nodes",
+        cell="wrong-folder-run",
         find="/node{node}/tmp",
         replace="/tmp",
         claim="wrong-folder-claim",

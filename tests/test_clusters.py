@@ -38,6 +38,14 @@ def test_the_batch_shell_expands_what_is_not_in_quotes() -> None:
     assert [call["arguments"] for call in calls] == [["0", "$SLURM_NODEID"]] * 3
 
 
+def test_srun_starts_on_the_nodes_that_it_names() -> None:
+    loop = (
+        "for host in $(scontrol show hostnames); do srun --nodes=1 --ntasks=1 --nodelist=$host torchrun; done"
+    )
+    ran = submit(f"#!/bin/bash\n#SBATCH --ntasks-per-node=4\n{loop}", nodes=3)
+    assert [call["host"] for call in ran["calls"]] == ran["hosts"]
+
+
 def test_directives_behind_the_first_command_are_not_read() -> None:
     calls = submit("#!/bin/bash\ntrue\n#SBATCH --ntasks-per-node=4\nsrun torchrun", nodes=2)["calls"]
     assert len(calls) == 2

@@ -2,8 +2,8 @@
 
 ``submit`` runs the file in bash. ``srun``, ``scontrol``, ``hostname``, ``torchrun`` and ``python`` are
 stand-ins: this file, run as a script. srun starts its command once a task with the variables that Slurm
-sets; torchrun and python start nothing and write down how they were called. Standard library only, since it
-is started once a task.
+sets; torchrun and python start nothing and write down how they were called. sbatch and scancel do nothing,
+also where there is a real Slurm. Standard library only, since it is started once a task.
 """
 
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 SUBMIT_DIR = "/shared/project"  # what the calls show for the folder from which the job was handed in
-_STAND_INS = ("srun", "scontrol", "hostname", "torchrun", "python", "python3", "module")
+_STAND_INS = ("srun", "sbatch", "scancel", "scontrol", "hostname", "torchrun", "python", "python3", "module")
 _SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "w": "nodelist", "J": "job-name", "o": "output"}
 _SHORT |= {"e": "error", "t": "time", "p": "partition", "A": "account"}
 _WITH_VALUE = {*_SHORT.values(), "ntasks-per-node", "gpus-per-node", "gres", "export", "mem", "jobid", "wait"}
@@ -46,6 +46,10 @@ def submit(text: str, nodes: int, timeout: float = 10.0) -> dict[str, Any]:
         job = {
             "PATH": f"{folder}/bin:/usr/bin:/bin",
             "HOME": str(work),
+            "USER": "student",
+            "HOSTNAME": hosts[0],  # bash keeps what it finds, and srun hands it on, as on a real cluster
+            "TMPDIR": "/tmp",
+            "SLURM_TMPDIR": "/tmp/slurm.4711",  # what many clusters call a node's own folder
             "STAND_IN": __file__,
             "STAND_IN_PYTHON": sys.executable,
             "STAND_IN_LOG": folder,
@@ -126,12 +130,15 @@ def _hosts(nodelist: str) -> list[str]:
 
 def _srun(words: list[str]) -> int:
     options, command = _options(words)
-    hosts = _hosts(os.environ["SLURM_JOB_NODELIST"])[: int(options.get("nodes", 10**6))]
+    asked_nodes = options.get("nodes", "1000000").split("-")[-1]  # 2, or 2-2
+    hosts = _hosts(options.get("nodelist", os.environ["SLURM_JOB_NODELIST"]))[: int(asked_nodes)]
     per_node = options.get("ntasks-per-node", os.environ.get("SLURM_NTASKS_PER_NODE"))
     asked = int(os.environ["SLURM_NTASKS"])
     total = int(options.get("ntasks", len(hosts) * int(per_node) if per_node else max(asked, len(hosts))))
+    # Slurm gives the address of the node where srun runs; here names do for addresses.
+    handed = os.environ | {"SLURM_LAUNCH_NODE_IPADDR": os.environ["SLURMD_NODENAME"]}
     codes = [
-        subprocess.run(command, env=os.environ | _task(hosts, total, task), check=False).returncode
+        subprocess.run(command, env=handed | _task(hosts, total, task), check=False).returncode
         for task in range(total)
     ]
     return max(codes, default=0)

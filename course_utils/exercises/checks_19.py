@@ -278,7 +278,9 @@ def _check_node_ranks(
     came = [int(option["node_rank"]) for option in options]
     hint = "each node has its own number, 0 the one that holds the store"
     if len(set(came)) == 1:
-        hint = "who replaced the variable, and on which node? single quotes keep it; c10d needs no node rank"
+        hint = (
+            "does the variable number nodes? who replaced it? single quotes keep it; c10d needs no node rank"
+        )
         if not any(re.match("--node[-_]rank", word) for call in calls for word in call["arguments"]):
             hint = "without --node-rank each torchrun is node 0; with --rdzv-backend=c10d none needs a number"
     if sorted(came) != list(range(len(came))) or calls[came.index(0)]["host"] != master:
@@ -305,7 +307,7 @@ def _check_script(where: str, options: Sequence[dict[str, Any]]) -> str:
 
 
 def _checkpoint_dir(words: Sequence[str]) -> str | None:
-    for word, value in zip(words, [*words[1:], ""], strict=True):
+    for word, value in zip(words, [*words, ""][1:], strict=True):
         if word == "--checkpoint-dir" and value:
             return value
         if word.startswith("--checkpoint-dir="):
@@ -350,7 +352,7 @@ def decide_checkpoint_every(seen: list[list[Any]]) -> str:
         best = _best_steps(*job)
         if type(steps) is not int:
             hint = "saves happen between steps: a whole number, an int"
-            reject(f"{what}: the number of steps", expected=best, came=steps, hint=hint)
+            reject(f"{what}: the number of steps", expected=best, came=repr(steps), hint=hint)
         if steps < 1:
             hint = "at most one save a step: never less than 1"
             reject(f"{what}: the number of steps", expected=best, came=steps, hint=hint)

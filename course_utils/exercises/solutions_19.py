@@ -8,7 +8,8 @@ def environment(
 ) -> dict[str, str]:
     """What torchrun sets for the process with this local rank on this node, ready for os.environ.update.
 
-    RANK, LOCAL_RANK, GROUP_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
+    RANK, LOCAL_RANK, GROUP_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT:
+    these eight and no others.
     hosts: the nodes' names, node 0 first; its machine holds the store, at port. ranks_a_node: [2, 4, 1], say.
     """
     return {
@@ -34,7 +35,7 @@ head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 
 srun torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=PROCESSES \\
     --rdzv-backend=c10d --rdzv-endpoint=$head:29500 --rdzv-id=$SLURM_JOB_ID \\
-    train_ddp.py --checkpoint-dir "$SLURM_SUBMIT_DIR/checkpoints"
+    train_ddp.py --checkpoint-dir "$SLURM_SUBMIT_DIR/checkpoints-$SLURM_JOB_ID"
 """.replace("PROCESSES", str(processes))
 
 

@@ -146,7 +146,7 @@ def _file(
     before: str = "",
     run: str = "srun torchrun",
     meet: str = '--rdzv-backend=c10d --rdzv-endpoint="$head:29500" --rdzv-id="$SLURM_JOB_ID"',
-    folder: str = '"$SLURM_SUBMIT_DIR/checkpoints"',
+    folder: str = '"$SLURM_SUBMIT_DIR/checkpoints-$SLURM_JOB_ID"',
     after: str = "",
 ) -> str:
     """The right answer, but for what is given."""
@@ -222,6 +222,11 @@ def forgets_to_export_the_endpoint(processes: int) -> str:
     return _file(processes, run=run, meet="", after="'")
 
 
+def takes_the_local_id_for_the_node(processes: int) -> str:
+    run = "srun bash -c 'torchrun --node-rank=$SLURM_LOCALID --master-addr=$head"
+    return _file(processes, before="export head", run=run, meet="", after="'")
+
+
 def gives_no_node_rank(processes: int) -> str:
     return _file(processes, meet="--master-addr=$head --master-port=29500")
 
@@ -275,12 +280,20 @@ srun bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTA
 """
 
 
+def forgets_the_folder(processes: int) -> str:
+    return _file(processes, folder="").replace("--checkpoint-dir ", "")
+
+
 def saves_in_tmp(processes: int) -> str:
     return _file(processes, folder="/tmp/checkpoints")
 
 
 def saves_in_the_nodes_tmpdir(processes: int) -> str:
     return _file(processes, folder='"${TMPDIR:-/tmp}/checkpoints-$SLURM_JOB_ID"')
+
+
+def saves_where_tmpdir_points(processes: int) -> str:
+    return _file(processes, folder='"$TMPDIR/checkpoints-$SLURM_JOB_ID"')
 
 
 def saves_in_a_new_folder_each_time(processes: int) -> str:
@@ -481,6 +494,7 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
         quotes_the_node_id_twice,
         forgets_to_export_the_head,
         forgets_to_export_the_endpoint,
+        takes_the_local_id_for_the_node,
         gives_no_node_rank,
         meets_at_each_nodes_own_name,
         meets_at_localhost,
@@ -492,8 +506,10 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
         forgets_the_backend,
         forgets_srun,
         gives_torchrun_up,
+        forgets_the_folder,
         saves_in_tmp,
         saves_in_the_nodes_tmpdir,
+        saves_where_tmpdir_points,
         saves_in_a_new_folder_each_time,
         saves_in_a_folder_a_day,
         saves_in_a_folder_a_node,
@@ -554,6 +570,7 @@ FITS = {
     "quotes_the_node_id_twice": r"\[0, 0, 0\](.|\n)*single quotes keep it",
     "forgets_to_export_the_head": "if it was exported",
     "forgets_to_export_the_endpoint": "if it was exported",
+    "takes_the_local_id_for_the_node": r"\[0, 0, 0\](.|\n)*does the variable number nodes",
     "gives_no_node_rank": "without --node-rank each torchrun is node 0",
     "meets_at_each_nodes_own_name": "each names itself",
     "meets_at_localhost": "another machine on every node",
@@ -565,7 +582,9 @@ FITS = {
     "forgets_the_backend": "with --rdzv-backend=c10d none needs",
     "forgets_srun": "the batch file runs once, on the first node",
     "gives_torchrun_up": "the command is torchrun",
+    "forgets_the_folder": "checkpoints' folder(.|\n)*the script asks for it",
     "saves_in_tmp": "every node has a folder of that name of its own",
+    "saves_where_tmpdir_points": "every node has a folder of that name of its own",
     "saves_in_the_nodes_tmpdir": "every node has a folder of that name of its own",
     "saves_in_a_new_folder_each_time": "after a restart(.|\n)*the folder of the first time",
     "saves_in_a_folder_a_day": "after a restart(.|\n)*the folder of the first time",
