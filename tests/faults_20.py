@@ -5,7 +5,7 @@ from course_utils.tools.faults import Fault
 FAULTS = [
     Fault(
         name="zero_3_keeps_the_weights_whole",
-        cell="held-states",
+        cell="held-function",
         find="(2, 3)",
         replace="(2, 4)",
         claim="fit-claim",
@@ -19,7 +19,7 @@ FAULTS = [
     ),
     Fault(
         name="a_pipeline_without_layers_that_are_left_over",
-        cell="held-layer",
+        cell="held-share",
         find='ceil(m["layers"] / plan.pipeline)',
         replace='m["layers"] / plan.pipeline',
         claim="time-claim",
@@ -68,9 +68,9 @@ FAULTS = [
     ),
     Fault(
         name="a_micro_batch_weighs_as_much_as_the_batch",
-        cell="mesh-stages",
-        find=" / len(ys)",
-        replace="",
+        cell="mesh-pipeline",
+        find="loss_fn=token_loss)",
+        replace="loss_fn=token_loss, scale_grads=False)",
         claim="mesh-claim",
     ),
     Fault(
@@ -81,17 +81,17 @@ FAULTS = [
         claim="mesh-claim",
     ),
     Fault(
-        name="weights_go_out_under_an_old_version",
+        name="the_server_forgets_what_it_has_sent",
         cell="async-server",
-        find="with_version(weights, version + 1)",
-        replace="with_version(weights, version)",
+        find="sent[worker] = version + 1",
+        replace="sent[worker] = version",
         claim="async-claim",
     ),
     Fault(
         name="workers_work_on_the_first_weights",
         cell="async-worker",
-        find="dist.recv(message, src=0)",
-        replace="dist.recv(message.clone(), src=0)",
+        find="dist.recv(weights, src=0)",
+        replace="dist.recv(weights.clone(), src=0)",
         claim="async-claim",
     ),
     Fault(

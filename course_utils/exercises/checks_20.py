@@ -1,7 +1,6 @@
 """Checks of chapter 20: what limits a plan, local SGD by its averages, and the final project.
 
-The planner that the final project is compared with is the reference solution's, which is the chapter's with
-nodes of any size.
+The planner that the final project is compared with is the chapter's, with nodes of any size.
 """
 
 import math
@@ -16,7 +15,7 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils.exercises.judging import Exercise, at_most, compare, plain, reject
-from course_utils.exercises.solutions_20 import Plan, best_plan, held, seconds
+from course_utils.exercises.solutions_20 import planner
 from course_utils.measure import count_operations
 
 # 20.1 · what limits a plan
@@ -78,8 +77,9 @@ def _limit(
     tables = changed.get("tables", 1) * model["vocab"] * h
     held_states = (12 * h * h * changed.get("layers", layers) + tables) * bytes_each / t
     at_a_time = changed.get("at_a_time", min(p, batch // (d * b)))
-    again = 16 * h * changed.get("again", 1) if plan["recompute"] else 0
-    numbers = at_a_time * layers * h * (1 if plan["recompute"] else 16) + again
+    recompute = changed.get("recompute", plan["recompute"])
+    again = 16 * h * changed.get("again", 1) if recompute else 0
+    numbers = at_a_time * layers * h * (1 if recompute else 16) + again
     sequences = changed.get("sequences", b)
     size = changed.get("size", 2) * changed.get("tokens", model["context"])  # bytes of a sequence's number
     activations = numbers * sequences * size / changed.get("divides", t)
@@ -107,6 +107,7 @@ def _limit_hint(came: float, model: dict[str, int], plan: dict[str, int], batch:
         "while a layer is recomputed, its own activations are there, too": {"again": 0},
         "one layer at a time is recomputed, not all of them": {"again": model["layers"] // p},
         "one micro-batch at a time is recomputed, not all that are held": {"again": min(p, n)},
+        "with recomputing a layer keeps h numbers a token": {"recompute": 0},
         "the ranks of a layer share its activations": {"divides": 1},
         "a number that is saved takes 2 bytes": {"size": 1},
         "a sequence has as many tokens as the context": {"tokens": 1},
@@ -119,12 +120,17 @@ def _limit_hint(came: float, model: dict[str, int], plan: dict[str, int], batch:
         "a rank has only the layers of its stage": {"layers": model["layers"]},
         "a rank has and saves only the layers of its stage": {"stack": model["layers"]},
         "the ranks of a layer share the table, too": {"tables": t},
+        "the first stage has the whole table: a pipeline does not divide it": {"tables": 1 / p},
         "one table is counted": {"tables": 2},
         "the table belongs to the parameters": {"tables": 0},
         "2 bytes of weights, 4 of gradients, 12 of optimizer state": {"states": ((2, 3), (2, 2), (12, 1))},
         "which stage of ZeRO divides what? 1 the optimizer state, 2 gradients, 3 weights": {
             "states": ((2, 1), (4, 2), (12, 3))
         },
+        "stage 2 of ZeRO divides gradients, stage 3 weights: not a stage earlier": {
+            "states": ((2, 2), (4, 1), (12, 1))
+        },
+        "stage 2 of ZeRO divides gradients, not weights": {"states": ((2, 2), (4, 3), (12, 1))},
         "the first stage of ZeRO divides the optimizer state only": {"states": ((2, 1), (4, 1), (12, 1))},
         "a stage of ZeRO divides what the stages before it divide, too": {
             "states": tuple(
@@ -336,7 +342,8 @@ def _decide_plan(came: Any, m: dict[str, Any], gpus: int, node: int, batch: int,
     form = "a Plan, its seconds and its bytes"
     if not isinstance(came, list) or len(came) != 3 or not isinstance(came[0], list) or len(came[0]) != 7:
         reject(f"{what}: not what was asked for", expected=form, came=came, hint=form)
-    plan, time, size = Plan(*came[0]), came[1], came[2]
+    chapter = planner(node)
+    plan, time, size = chapter["Plan"](*came[0]), came[1], came[2]
     if not all(isinstance(number, (int, float)) for number in (*plan, time, size)):
         reject(f"{what}: not numbers", expected=form, came=came, hint=form)
     if plan.data * plan.tensor * plan.pipeline != gpus:
@@ -352,18 +359,18 @@ def _decide_plan(came: Any, m: dict[str, Any], gpus: int, node: int, batch: int,
             "data · micro_batch divides the batch, pieces the layers of a stage, pipeline the micro-batches"
         )
         reject(f"{what}: such a plan can't exist", came=list(plan), hint=hint)
-    wanted = held(m, plan, batch)
+    wanted = sum(chapter["held"](m, plan, batch).values())
     hint = "all three parts of held(), in bytes, for the plan that you return"
     compare(f"{what}: bytes of the fullest rank", float(size), wanted, hint=hint, tolerance=0.01)
     hint = "leave a fifth of the memory free"
     at_most(f"bytes ({what})", wanted / 1e9, 0.8 * c["memory"] / 1e9, hint=f"{hint} (in GB here)")
-    wanted = seconds(m, plan, batch, c, node)
+    wanted = sum(chapter["seconds"](m, plan, batch, c).values())
     hint = "all four parts of seconds(), for the plan that you return"
-    if math.isclose(time, seconds(m, plan, batch, c, 8), rel_tol=0.01):
+    if math.isclose(time, sum(planner(8)["seconds"](m, plan, batch, c).values()), rel_tol=0.01):
         hint = "that is for nodes of eight: NODE stands in half() and in seconds()"
     if abs(time / wanted - 1) > 0.01:
         reject(f"{what}: seconds a step", expected=wanted, came=time, hint=hint)
-    best, plan_of_best, _ = best_plan(m, gpus, node, batch, c)
+    best, plan_of_best = chapter["ranked"](m, gpus, batch, c)[0]
     if wanted > 1.05 * best:
         hint = "its numbers are right, but a node's size decides which splits are cheap: search all plans"
         if plan_of_best.tensor > 8 or plan.tensor > node:
@@ -503,8 +510,7 @@ def decide_project(seen: list[dict[str, Any]]) -> str:
     for came, project in zip(seen[0]["planned"], _PROJECTS, strict=True):
         _decide_plan(came, *project)
     _decide_train(seen)
-    plan = Plan(*seen[0]["planned"][1][0])
-    shape = f"{plan.data} × {plan.tensor} × {plan.pipeline}"
+    shape = " × ".join(str(degree) for degree in seen[0]["planned"][1][0][:3])
     return f"planned ({shape} where nodes have 4 GPUs), justified to 1 %, and run as one process would."
 
 

@@ -122,6 +122,23 @@ def shards_weights_first(model: Numbers, plan: Numbers, batch: int, memory: int)
     return _limits(model, plan, batch, memory, states=each * _parameters(model, plan))
 
 
+def shards_a_stage_early(model: Numbers, plan: Numbers, batch: int, memory: int) -> tuple[str, float]:
+    stage = plan["stage"] + (plan["stage"] > 0)
+    return _limits(model, plan, batch, memory, states=_states(model, plan | {"stage": stage}))
+
+
+def cuts_the_table_by_stages(model: Numbers, plan: Numbers, batch: int, memory: int) -> tuple[str, float]:
+    vocab = model["vocab"] / plan["pipeline"]
+    return _limits(model, plan, batch, memory, states=_states(model | {"vocab": vocab}, plan))
+
+
+def keeps_all_despite_recomputing(
+    model: Numbers, plan: Numbers, batch: int, memory: int
+) -> tuple[str, float]:
+    own = _activations(model, plan | {"recompute": 0}, _held(plan, batch))
+    return _limits(model, plan, batch, memory, activations=own)
+
+
 def forgets_the_recomputed_layer(model: Numbers, plan: Numbers, batch: int, memory: int) -> tuple[str, float]:
     kept = _activations(model, plan, _held(plan, batch), layer=0)
     return _limits(model, plan, batch, memory, activations=kept)
@@ -712,6 +729,9 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
         shards_all_states_at_every_stage,
         shards_one_state_alone,
         shards_weights_first,
+        shards_a_stage_early,
+        cuts_the_table_by_stages,
+        keeps_all_despite_recomputing,
         forgets_the_recomputed_layer,
         recomputes_a_layer_for_each_that_is_held,
         divides_no_activations,
@@ -790,6 +810,9 @@ FITS = {
     "keeps_the_table_whole": "share the table",
     "shards_all_states_at_every_stage": "divides the optimizer state only",
     "shards_one_state_alone": "the stages before it",
+    "shards_a_stage_early": "not a stage earlier",
+    "cuts_the_table_by_stages": "does not divide it",
+    "keeps_all_despite_recomputing": "keeps h numbers a token",
     "shards_weights_first": "1 the optimizer state",
     "forgets_the_recomputed_layer": "its own activations are there",
     "recomputes_a_layer_for_each_that_is_held": "one micro-batch at a time is recomputed",
