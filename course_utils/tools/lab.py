@@ -157,6 +157,9 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--port", type=int, help="this port, and no other")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument(  # __main__ has taken it by now; it stands here to be told by --help
+        "--offline", metavar="FOLDER", help="if .venv is to be made: from this folder, without a network"
+    )
     parser.add_argument("more", nargs="*", metavar="-- OPTIONS", help="options of jupyter lab, after --")
     args = parser.parse_args(argv)
     if args.port is not None and not 0 <= args.port < 65536:

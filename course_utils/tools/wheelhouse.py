@@ -83,7 +83,7 @@ def make(place: Place, folder: Path, target: Target, say: Say = install.say) -> 
             files = _take(half, folder, target, wanted)
         size = sum((folder / name).stat().st_size for name in files)
     say(f"{folder} is complete for {target}: {len(files)} files, {size / 1e6:.0f} MB.")
-    say(f"Bring it along, and there: python3 -m course_utils lab --offline {folder.name}")
+    say("Bring it along; there, in a copy of this repository: python3 -m course_utils lab --offline FOLDER")
 
 
 def _take(half: Path, folder: Path, target: Target, wanted: list[str]) -> dict[str, str]:
