@@ -21,15 +21,17 @@ def serving(
     """The running server of ``folder`` and its address as printed; ends it and its kernels.
 
     ``settings`` is an empty folder for Jupyter's files: a user's own play no part.
+    Its kernels know nothing of pytest, under which the course takes no notes.
     JupyterLab prints its address a moment before it listens there, so this waits until it answers.
     """
     kinds = {f"JUPYTER_{kind}_DIR": str(settings / kind) for kind in ("CONFIG", "DATA", "RUNTIME")}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
     log = settings / "server.log"
     with (
         log.open("wb") as errors,
         subprocess.Popen(
             lab.jupyter(folder, port=0, browser=False, more=list(more)),
-            env=os.environ | kinds,
+            env=inherited | kinds,
             stderr=errors,
             preexec_fn=None
             if os.name == "nt"
