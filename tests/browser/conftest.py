@@ -47,8 +47,12 @@ def my_course(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def address(my_course: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a JupyterLab of the student's copy answers; its pages let a test look into JupyterLab."""
+    """Where a JupyterLab of the student's copy answers; tests may look into its pages."""
     settings = tmp_path_factory.mktemp("settings")
+    user = settings / "CONFIG" / "lab" / "user-settings" / "@jupyterlab" / "notebook-extension"
+    user.mkdir(parents=True)
+    # Else JupyterLab takes cells out of the page that are far out of view.
+    (user / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}', "utf-8")
     with serving(my_course, settings, ("--LabApp.expose_app_in_browser=True",)) as (_, printed):
         yield printed
 

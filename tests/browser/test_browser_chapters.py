@@ -15,14 +15,14 @@ from course_utils.tools.run import chapters
 AT_A_TIME = 3  # on two cores: ranks mostly wait for each other
 LIMIT = 300  # seconds from "Run All" to the end
 WIDTHS = (1280, 1024)
-ALL_DRAWN = "* { content-visibility: visible !important; }"  # JupyterLab spares itself what is out of view
 TOO_WIDE = """() => jupyterapp.shell.currentWidget.content.widgets.flatMap(({model, node}) => {
     const areas = [...node.querySelectorAll(".jp-OutputArea-output, .jp-MarkdownOutput")];
     return areas.flatMap((area) => {
+        if (!area.isConnected) return [`${model.id}: is not in the page`];
         const edge = area.getBoundingClientRect();
         if (!edge.width) return [];  // folded away
         for (const part of [area, ...area.querySelectorAll("*")]) {
-            if (part.closest("mjx-assistive-mml, .noUi-target, .widget-readout")) continue;
+            if (part.closest("mjx-container *, .noUi-target, .widget-readout")) continue;
             const {overflowX, overflowY} = getComputedStyle(part);
             const {clientWidth, clientHeight, scrollWidth, scrollHeight} = part;
             const {right, width} = part.getBoundingClientRect();
@@ -61,7 +61,6 @@ class Desk:
         page = browser.new_context(viewport={"width": WIDTHS[0], "height": 720}).new_page()
         self.problems = watch(page)
         self.lab = LabPage(page, address, f"desk-{number}")
-        page.add_style_tag(content=ALL_DRAWN)
         self.chapter: Path | None = None
         self.began = 0.0
 
