@@ -124,6 +124,11 @@ def shares_a_moment_equally(computing: Intervals, messages: Intervals) -> list[f
     return shown
 
 
+def shows_what_no_other_message_covers(computing: Intervals, messages: Intervals) -> list[float]:
+    everything = _length(computing + messages)
+    return [everything - _length(computing + messages[:i] + messages[i + 1 :]) for i in range(len(messages))]
+
+
 # 17.2: culprits(); rank 1 computes longer in A, rank 2's input is late in B
 
 Pairs = dict[str, tuple[int, str]]
@@ -213,6 +218,12 @@ def takes_its_longest_part(spans: Ranks, windows: Intervals) -> tuple[int, str]:
     return rank, max(CAUSES, key=lambda part: parts[rank][part])
 
 
+def blames_who_computes_and_loads_longest(spans: Ranks, windows: Intervals) -> tuple[int, str]:
+    parts = _parts(spans, windows)
+    rank = max(range(len(parts)), key=lambda rank: parts[rank]["computation"] + parts[rank]["input"])
+    return rank, _cause(parts, rank)
+
+
 def always_says_computation(spans: Ranks, windows: Intervals) -> tuple[int, str]:
     return _least_exposed(_parts(spans, windows)), "computation"
 
@@ -295,6 +306,7 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
         counts_what_comes_after_the_last_computation,
         needs_a_computation,
         shares_a_moment_equally,
+        shows_what_no_other_message_covers,
     ),
     "17.2": (
         swaps_the_cases,
@@ -314,6 +326,7 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
         blames_who_computes_longest,
         blames_the_most_exposed,
         takes_its_longest_part,
+        blames_who_computes_and_loads_longest,
         always_says_computation,
         never_says_idle,
         takes_the_largest_excess_of_all,
@@ -344,6 +357,7 @@ FITS = {
     "counts_what_comes_after_the_last_computation": "add to what is covered already",
     "needs_a_computation": "empty sequence",
     "shares_a_moment_equally": "the sum is right",
+    "shows_what_no_other_message_covers": "add to what is covered already",
     "swaps_the_cases": "case A: the others do not wait for this rank",
     "takes_the_longest_part_of_a": "same part of the other ranks",
     "follows_the_longest_input_in_a": "Look at the exposed time of all four",
@@ -359,6 +373,7 @@ FITS = {
     "blames_who_computes_longest": "the others do not wait for it",
     "blames_the_most_exposed": "communicates longest: it waits",
     "takes_its_longest_part": "longer than on the other ranks",
+    "blames_who_computes_and_loads_longest": "the others do not wait for it",
     "always_says_computation": "longer than on the other ranks",
     "never_says_idle": "exceed the others",
     "takes_the_largest_excess_of_all": "Who is waited for",
