@@ -14,7 +14,7 @@ from course_utils.tools.run import chapters
 
 AT_A_TIME = 3  # on two cores: ranks mostly wait for each other
 LIMIT = 300  # seconds from "Run All" to the end
-WIDTHS = (1280, 1024)
+WIDE, NARROW = 1280, 1024  # pixels; on the narrow page without the file browser, which Ctrl+B folds away
 TOO_WIDE = """() => jupyterapp.shell.currentWidget.content.widgets.flatMap(({model, node}) => {
     const areas = [...node.querySelectorAll(".jp-OutputArea-output, .jp-MarkdownOutput")];
     return areas.flatMap((area) => {
@@ -58,7 +58,7 @@ class Desk:
     """A tab of its own, in which one chapter after the other is opened, run and looked at."""
 
     def __init__(self, browser: Browser, address: str, number: int) -> None:
-        page = browser.new_context(viewport={"width": WIDTHS[0], "height": 720}).new_page()
+        page = browser.new_context().new_page()
         self.problems = watch(page)
         self.lab = LabPage(page, address, f"desk-{number}")
         self.chapter: Path | None = None
@@ -67,7 +67,7 @@ class Desk:
     def begin(self, chapter: Path) -> None:
         self.problems.clear()
         self.chapter = chapter
-        self.lab.page.set_viewport_size({"width": WIDTHS[0], "height": 720})
+        self._resize(WIDE)
         self.lab.open(chapter.name)
         self.began = time.monotonic()
         self.lab.start()
@@ -80,7 +80,10 @@ class Desk:
         """The findings on the chapter that has run, which is closed then."""
         visit = Visit(seconds=time.monotonic() - self.began)
         try:
-            self._look(visit)
+            if self.lab.ended:
+                self._look(visit)
+            else:
+                visit.errors.append(f"has not come to its end within {LIMIT} s")
         except Exception as error:  # it is this chapter's, and another one's test may be waiting
             visit.errors.append(f"{type(error).__name__}: {error}")
         visit.console = list(self.problems)
@@ -94,14 +97,19 @@ class Desk:
             if "raises-exception" not in cell["metadata"].get("tags", []):
                 failed = [out for out in cell["outputs"] if out["output_type"] == "error"]
                 visit.errors += [f"{cell['id']}: {out['ename']}: {out['evalue']}" for out in failed]
-        for width in WIDTHS:
-            self.lab.page.set_viewport_size({"width": width, "height": 720})
-            self.lab.page.wait_for_timeout(500)  # JupyterLab and the widgets follow a resize a little later
+        for width in (WIDE, NARROW):
+            self._resize(width)
             visit.too_wide[width] = self.lab.page.evaluate(TOO_WIDE)
         for cell in code:
             if "panel" in cell["metadata"].get("tags", []):
                 keys = PanelKeys(self.lab, cell["id"], cell["execution_count"])
                 visit.panels[cell["id"]] = keys.findings()
+
+    def _resize(self, width: int) -> None:
+        self.lab.page.set_viewport_size({"width": width, "height": 720})
+        side = "expandLeft" if width == WIDE else "collapseLeft"
+        self.lab.page.evaluate(f"async () => {{ await jupyterapp.restored; jupyterapp.shell.{side}(); }}")
+        self.lab.page.wait_for_timeout(500)  # JupyterLab and the widgets follow a little later
 
 
 class Visits:
@@ -147,7 +155,7 @@ def test_a_chapter_runs_to_its_end(chapter: Path, visits: Visits) -> None:
 @pytest.mark.all
 @each(chapters([]))
 def test_nothing_in_a_chapter_scrolls_or_is_cut(chapter: Path, visits: Visits) -> None:
-    assert visits[chapter].too_wide == {width: [] for width in WIDTHS}
+    assert visits[chapter].too_wide == {WIDE: [], NARROW: []}
 
 
 @pytest.mark.all
