@@ -83,7 +83,8 @@ class PanelKeys:
             or told.get("checked")
             or node.get("value", {}).get("value")
         )
-        return Stop(element, node["role"]["value"], node["name"]["value"], str(value))
+        said = str(value).replace("\N{NO-BREAK SPACE}", " ")  # ipywidgets' in the lines of a list
+        return Stop(element, node["role"]["value"], node["name"]["value"], said)
 
     def _turn(self, stop: Stop, knob: str) -> None:
         """Turn it by a key; what the panel then says must be right."""
