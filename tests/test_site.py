@@ -15,6 +15,8 @@ from course_utils.tools import site, site_check, site_sphinx
 
 README = """# A small course
 
+[![Try it](https://badges.example/try.svg)](https://try.example/course)
+
 Read [the words](GLOSSARY.md#ring) first, and [the program](notebooks/scripts/hello.py);
 a file: [.ci/run](.ci/run).
 
@@ -113,6 +115,8 @@ def test_a_small_course(course: Path) -> None:
         ]
         places = [sidebar.index(name) for name in parts]
         assert places == sorted(places)
+    assert "badges.example" not in found["index.html"]
+    assert 'href="https://try.example/course">Try it</a>' in found["index.html"]
     assert (index.parent / ".nojekyll").is_file()
     assert not [path for path in index.parent.rglob("*") if path.suffix in (".map", ".ipynb", ".pickle")]
     after = {path: path.read_bytes() for path in before}

@@ -81,7 +81,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address(site: Path) -> Iterator[str]:
+def server(site: Path) -> Iterator[str]:
     """The site on a web server, below its root."""
 
     class Quiet(SimpleHTTPRequestHandler):
@@ -89,10 +89,10 @@ def address(site: Path) -> Iterator[str]:
             pass
 
     handler = partial(Quiet, directory=str(site.parent))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/site"
-        server.shutdown()
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{serving.server_port}/site"
+        serving.shutdown()
 
 
 def test_every_chapter_is_there_with_its_pictures_and_formulas(site: Path) -> None:
@@ -123,8 +123,8 @@ def test_every_page_fits_and_can_be_read(site: Path, page: Page) -> None:
 
 
 @pytest.mark.parametrize("way", ["file", "server"])
-def test_search_finds_a_term_and_leads_to_it(site: Path, address: str, page: Page, way: str) -> None:
-    page.goto(f"{address}/index.html" if way == "server" else (site / "index.html").as_uri())
+def test_search_finds_a_term_and_leads_to_it(site: Path, server: str, page: Page, way: str) -> None:
+    page.goto(f"{server}/index.html" if way == "server" else (site / "index.html").as_uri())
     page.keyboard.press("Control+k")
     page.keyboard.type("reduce-scatter")
     page.keyboard.press("Enter")
@@ -138,9 +138,9 @@ def test_search_finds_a_term_and_leads_to_it(site: Path, address: str, page: Pag
     assert "reduce-scatter" in page.locator("article").inner_text()
 
 
-def test_the_way_leads_from_chapter_to_chapter(address: str, page: Page) -> None:
+def test_the_way_leads_from_chapter_to_chapter(server: str, page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
-    page.goto(f"{address}/index.html")
+    page.goto(f"{server}/index.html")
     for path in chapters([]):
         page.locator("a.right-next").click()
         page.wait_for_url(f"**/notebooks/{path.stem}.html")
