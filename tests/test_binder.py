@@ -55,7 +55,7 @@ def test_what_colab_is_told_to_install_is_pinned() -> None:
     pattern = re.search(r'grep -E "(.*?)" requirements\.txt', (ROOT / "README.md").read_text("utf-8"))[1]
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     found = [line.split("==")[0] for line in lines if re.search(pattern, line)]
-    assert found == ["torch", "cloudpickle", "psutil"]
+    assert found == ["torch", "ipywidgets", "cloudpickle", "psutil"]
 
 
 @pytest.mark.parametrize(
