@@ -108,7 +108,7 @@ def test_the_steps_of_binder_in_a_copy_of_the_repository(tmp_path: Path) -> None
     index.mkdir()
     write_setuptools(index)
     python = tmp_path / "env" / "bin" / "python"
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "env"], timeout=120, check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], timeout=120, check=True)
     inner = sysconfig.get_path("purelib", vars={"base": str(tmp_path / "env")})
     Path(inner, "behind.pth").write_text(sysconfig.get_path("purelib"))
     dirs = {f"JUPYTER_{kind}_DIR": str(tmp_path / kind) for kind in ("CONFIG", "DATA", "RUNTIME")}
