@@ -39,8 +39,7 @@ EVALUATE = """async (expression) => {
     const {kernel} = jupyterapp.shell.currentWidget.sessionContext.session;
     const asked = {code: "", silent: true, store_history: false, user_expressions: {it: expression}};
     const {it} = (await kernel.requestExecute(asked).done).content.user_expressions;
-    if (it.status !== "ok") throw new Error(`${expression}: ${it.ename}: ${it.evalue}`);
-    return it.data["text/plain"];
+    return it.status === "ok" ? [true, it.data["text/plain"]] : [false, `${it.ename}: ${it.evalue}`];
 }"""
 
 
@@ -51,6 +50,10 @@ def watch(page: Page) -> list[str]:
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("request", lambda request: request.url.startswith(LOCAL) or problems.append(request.url))
     return problems
+
+
+class KernelError(RuntimeError):
+    """What was asked of the kernel has failed there."""
 
 
 class LabPage:
@@ -109,8 +112,14 @@ class LabPage:
         self.page.keyboard.insert_text(source)  # in one go, or the editor would add indents and brackets
 
     def ask(self, expression: str) -> Any:
-        """The value of an expression in the notebook's kernel, which must be free, as a literal."""
-        return ast.literal_eval(self.page.evaluate(EVALUATE, expression))
+        """The value of an expression in the notebook's kernel, a literal. The kernel must be free.
+
+        Raises KernelError, with the error's name and message.
+        """
+        right, text = self.page.evaluate(EVALUATE, expression)
+        if not right:
+            raise KernelError(text)
+        return ast.literal_eval(text)
 
     def wait(self, condition: Callable[[], object], what: str, seconds: float = 20) -> None:
         """Wait until ``condition()`` holds; the page lives on meanwhile."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from lab_page import LabPage
+from lab_page import KernelError, LabPage
 from playwright.sync_api import ElementHandle
 
 FIRST = "input, select, [tabindex='0'], [contenteditable='true']"
@@ -126,9 +126,12 @@ class PanelKeys:
         return self.box.query_selector(".course-panel-picture").inner_html() + self._text()
 
     def _expected(self) -> str:
-        """What the chapter's function gives for the knobs' values."""
+        """What the chapter's function gives for the knobs' values; a panel shows its errors in one line."""
         panels = "__import__('sys').modules['course_utils.panels']"
-        return self.lab.ask(f"{panels}._picture_and_text({self.panel}.fn(**{self.panel}.state))[1]")
+        try:
+            return self.lab.ask(f"{panels}._picture_and_text({self.panel}.fn(**{self.panel}.state))[1]")
+        except KernelError as error:
+            return str(error).splitlines()[0]
 
 
 def _same_number(told: str, value: Any) -> bool:
