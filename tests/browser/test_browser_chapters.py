@@ -28,11 +28,11 @@ TOO_WIDE = """() => jupyterapp.shell.currentWidget.content.widgets.flatMap(({mod
             const {right, width} = part.getBoundingClientRect();
             const inside = part.ownerSVGElement?.getBoundingClientRect() ?? edge;
             const judged = width && (part.tagName === "text" || !part.ownerSVGElement);
-            const wide = clientWidth && overflowX !== "visible" && scrollWidth > clientWidth + 1;
-            const high = clientHeight && overflowY !== "visible" && scrollHeight > clientHeight + 1;
+            const wide = clientWidth && overflowX !== "visible" && scrollWidth > clientWidth + 3;  // a glyph may lean out
+            const high = clientHeight && overflowY !== "visible" && scrollHeight > clientHeight + 3;
             const how = wide ? `${scrollWidth} in ${clientWidth} wide`
                 : high ? `${scrollHeight} in ${clientHeight} high`
-                : judged && right > inside.right + 1 ? `${Math.ceil(right - inside.right)} beyond the edge`
+                : judged && right > inside.right + 3 ? `${Math.ceil(right - inside.right)} beyond the edge`
                 : "";
             const words = part.textContent.trim().replace(/\\s+/g, " ").slice(0, 60);
             if (how) return [`${model.id}: ${part.tagName} ${part.getAttribute("class")}: ${how}: ${words}`];
@@ -99,7 +99,11 @@ class Desk:
                 visit.errors += [f"{cell['id']}: {out['ename']}: {out['evalue']}" for out in failed]
         for width in (WIDE, NARROW):
             self._resize(width)
-            visit.too_wide[width] = self.lab.page.evaluate(TOO_WIDE)
+            for _ in range(6):  # JupyterLab, the widgets and the formulas follow a little later
+                self.lab.page.wait_for_timeout(500)
+                visit.too_wide[width] = self.lab.page.evaluate(TOO_WIDE)
+                if not visit.too_wide[width]:
+                    break
         for cell in code:
             if "panel" in cell["metadata"].get("tags", []):
                 keys = PanelKeys(self.lab, cell["id"], cell["execution_count"])
@@ -109,7 +113,6 @@ class Desk:
         self.lab.page.set_viewport_size({"width": width, "height": 720})
         side = "expandLeft" if width == WIDE else "collapseLeft"
         self.lab.page.evaluate(f"async () => {{ await jupyterapp.restored; jupyterapp.shell.{side}(); }}")
-        self.lab.page.wait_for_timeout(500)  # JupyterLab and the widgets follow a little later
 
 
 class Visits:
