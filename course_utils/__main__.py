@@ -1,4 +1,4 @@
-"""``python3 -m course_utils lab | test | run | refresh | grade | slides``, with nothing installed.
+"""``python3 -m course_utils lab | test | run | refresh | grade | concepts | slides``, with nothing installed.
 
 Standard library only, and written so that Python 3.6 can still read it and say that it is too old.
 """
@@ -16,6 +16,7 @@ MODULES = {
     "run": "run",
     "refresh": "refresh",
     "grade": "grade",
+    "concepts": "concepts",
     "slides": "slides",
 }
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -34,6 +35,7 @@ USAGE = """usage: python3 -m course_utils COMMAND [OPTIONS]
   refresh   execute chapters, store their outputs in one form, check the form
   slides    write chapters as slides that need no network: slides 13, into build/slides/13/
   grade     judge the exercises in students' notebooks: grade FOLDER, a table and build/grades.csv
+  concepts  a class's concept tests, before and after: concepts FOLDER, with the students' progress.json
 
 The first use makes .venv and installs requirements.txt into it; later uses start at once.
 """
