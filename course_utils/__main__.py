@@ -16,6 +16,7 @@ MODULES = {
     "run": "run",
     "refresh": "refresh",
     "grade": "grade",
+    "concepts": "concepts",
     "slides": "slides",
     "site": "site",
     "wheelhouse": "wheelhouse",
@@ -37,6 +38,7 @@ USAGE = """usage: python3 -m course_utils COMMAND [OPTIONS]
   slides    write chapters as slides that need no network: slides 13, into build/slides/13/
   site      write the whole course as static pages that need no network, into build/site/
   grade     judge the exercises in students' notebooks: grade FOLDER, a table and build/grades.csv
+  concepts  a class's concept tests, before and after: concepts FOLDER, with the students' progress.json
   wheelhouse  everything that an installation downloads, in a folder: wheelhouse FOLDER
               --python N --platform NAME   for another Python or system
 

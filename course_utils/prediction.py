@@ -136,10 +136,25 @@ def record(section: str, key: str, value: Any) -> None:
     if "PYTEST_CURRENT_TEST" in os.environ:
         return
     with contextlib.suppress(OSError):
-        here = Path.cwd()
-        for folder in (here, *here.parents):
-            if folder.name == "my_course" and (folder / _MANIFEST).is_file():
-                _write(folder / "progress.json", section, key, value)
+        if path := _progress():
+            _write(path, section, key, value)
+
+
+def recall(section: str, key: str) -> Any:
+    """What ``record`` noted under ``section`` and ``key``; None where there is no such note."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        if path := _progress():
+            return json.loads(path.read_text(encoding="utf-8")).get(section, {}).get(key)
+    return None
+
+
+def _progress() -> Path | None:
+    """progress.json of the copy of the course that the working folder lies in, whether it exists or not."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if folder.name == "my_course" and (folder / _MANIFEST).is_file():
+            return folder / "progress.json"
+    return None
 
 
 def _write(path: Path, section: str, key: str, value: Any) -> None:

@@ -53,6 +53,7 @@ def test_a_class_hands_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     hand_in(folder / "cem" / "02.ipynb")
     hand_in(folder / "dot" / "02.ipynb", ex_1_stub=HANGS)
     hand_in(folder / "eve" / "02.ipynb", ex_1_stub=FORGETS, ex_1_check="print('02.1 right')")
+    (folder / "ann" / "concepts_part_1.ipynb").write_text("{}")  # a concept test: nothing to grade, no row
     (folder / "fay").mkdir()
     (folder / "fay" / "02.ipynb").write_text("# my solution\n")
     (folder / "gus").mkdir()

@@ -10,7 +10,7 @@ from course_utils.tools.run import chapters
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / "INSTRUCTORS.md"
-GLOSSARY = ROOT / "GLOSSARY.md"
+GLOSSARY = ROOT / "notebooks" / "GLOSSARY.md"  # beside the chapters, which link it
 CHAPTERS = pytest.mark.parametrize("chapter", chapters([]), ids=lambda path: path.stem)
 
 
@@ -51,10 +51,15 @@ def test_every_exercise_has_a_line(chapter: Path) -> None:
 
 def test_the_glossary_is_sorted_says_each_term_once_and_leads_to_chapters() -> None:
     text = GLOSSARY.read_text("utf-8")
-    terms = re.findall(r"(?m)^- \*\*(.+?)\*\*", text)
+    terms = re.findall(r"(?m)^### (.+)$", text)
     assert len(terms) > 100
     assert len({term.casefold() for term in terms}) == len(terms)
-    entries = re.split(r"(?m)^- (?=\*\*)", text)[1:]
-    assert [entry[:40] for entry in entries if "](notebooks/" not in entry] == []
-    missing = [link for link in re.findall(r"\]\(([^)]+)\)", text) if not (ROOT / link).is_file()]
+    entries = re.split(r"(?m)^### ", text)[1:]
+    assert [entry[:40] for entry in entries if not re.search(r"\]\(\d\d_\w+\.ipynb", entry)] == []
+    missing = [link for link in re.findall(r"\]\(([^)]+)\)", text) if not (GLOSSARY.parent / link).is_file()]
     assert missing == []
+
+
+@CHAPTERS
+def test_every_chapter_links_the_glossary_where_it_begins(chapter: Path) -> None:
+    assert "](GLOSSARY.md)" in cells(chapter)[0]["source"]

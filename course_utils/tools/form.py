@@ -279,6 +279,11 @@ RULES: list[Rule] = [
     *(form_text.python, form_text.language, form_outputs.stable, form_outputs.errors, form_outputs.claims),
     *(form_outputs.pictures, form_outputs.ignored),
 ]
+# A concept test is no chapter: it keeps to the rules on cells, text and outputs.
+CONCEPT_TEST_RULES: list[Rule] = [
+    *(ids, metadata, counts, words, form_text.python, form_text.language),
+    *(form_outputs.stable, form_outputs.errors, form_outputs.pictures, form_outputs.ignored),
+]
 
 
 def findings(path: Path) -> list[str]:
@@ -286,6 +291,9 @@ def findings(path: Path) -> list[str]:
     nb = nbformat.read(path, as_version=nbformat.NO_CONVERT)
     if broken := valid(nb):
         return broken  # the other rules need ids and cells
+    if path.stem.startswith("concepts_"):
+        found = [finding for rule in CONCEPT_TEST_RULES for finding in rule(nb)]
+        return found + form_text.links(nb, path.parent)
     excused = EXCUSED.get(path.name[:2], {})
     found = [finding for rule in RULES if rule.__name__ not in excused for finding in rule(nb)]
     for rule in (place, faults):

@@ -27,7 +27,7 @@ REVEAL = (
 _CODE_OR_MATH = re.compile(
     r"(?s)(```.*?```|`[^`\n]*`)|\$\$(.+?)\$\$|(?<![\\$\w])\$(?!\s)([^$\n]+?)(?<![\s\\])\$(?!\d)"
 )
-_LINK = re.compile(r"\[([^\]]+)\]\([^)\s]+\.ipynb\)")
+_LINK = re.compile(r"\[([^\]]+)\]\([^)\s]+\.(?:ipynb|md)\)")
 
 
 def with_mathml(markdown: str) -> str:

@@ -55,6 +55,7 @@ def find(paths: list[Path]) -> list[tuple[str, Path]]:
     for path in paths:
         if path.is_dir():
             inside = [file for file in sorted(path.rglob("*.ipynb")) if not _hidden(file.relative_to(path))]
+            inside = [file for file in inside if not file.name.startswith("concepts_part_")]  # no exercises
             found += [(file.relative_to(path).with_suffix("").as_posix(), file) for file in inside]
         elif path.is_file():
             found.append((path.stem, path))
