@@ -28,6 +28,7 @@ TOO_WIDE = """() => jupyterapp.shell.currentWidget.content.widgets.flatMap(({mod
             const {right, width} = part.getBoundingClientRect();
             const inside = part.ownerSVGElement?.getBoundingClientRect() ?? edge;
             const judged = width && (part.tagName === "text" || !part.ownerSVGElement);
+            // up to 3 pixels are a glyph that leans out
             const wide = clientWidth && overflowX !== "visible" && scrollWidth > clientWidth + 3;
             const high = clientHeight && overflowY !== "visible" && scrollHeight > clientHeight + 3;
             const how = wide ? `${scrollWidth} in ${clientWidth} wide`
