@@ -11,11 +11,9 @@ from nbformat import v4
 from course_utils.tools.faults import Fault, load, noticed, noticed_in_turn, planted, problems
 from course_utils.tools.form import EXCUSED
 from course_utils.tools.refresh import text_of
-from course_utils.tools.run import NOTEBOOKS, ROOT, CellFailure, read
+from course_utils.tools.run import ROOT, CellFailure, chapters, read
 
-CHAPTERS = [
-    path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if "faults" not in EXCUSED.get(path.name[:2], {})
-]
+CHAPTERS = [path for path in chapters([]) if "faults" not in EXCUSED.get(path.name[:2], {})]
 HAVE = [path for path in CHAPTERS if (ROOT / "tests" / f"faults_{path.name[:2]}.py").is_file()]
 PLANTED = [(path, fault) for path in HAVE for fault in load(path)]
 
