@@ -596,7 +596,8 @@ def one_f_one_b() -> Key:
         return max(free), most
 
     (gpipe, gpipe_held), (one, one_held) = played(limit=100), played(limit=4)
-    words = {(True, True): "both the bubble and what is held", (False, True): "only what is held"}
+    held = "the activations that are held"
+    words = {(True, True): f"both the bubble and {held}", (False, True): f"only {held}"}
     return words.get((one < gpipe, one_held < gpipe_held), NOT_SO)
 
 

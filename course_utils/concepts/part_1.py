@@ -37,8 +37,8 @@ QUESTIONS = [
     Question(
         name="forgotten-division",
         group=STEP,
-        ask="You cut a batch into 4 equal micro-batches, call backward on the mean loss of each, and step "
-        "once. You divide by nothing. The gradient in p.grad is",
+        ask="You cut a batch into 4 equal micro-batches and call backward on the mean loss of each. You "
+        "divide by nothing. Compared with one backward on the whole batch's mean loss, p.grad is",
         choices=(
             "4 times that of the whole batch",
             "that of the whole batch",
@@ -46,8 +46,8 @@ QUESTIONS = [
             "that of the last micro-batch alone",
         ),
         again=(
-            "You cut a batch into 8 equal micro-batches, call backward on the mean loss of each, and step"
-            " once. You divide by nothing. The gradient in p.grad is",
+            "You cut a batch into 8 equal micro-batches and call backward on the mean loss of each. You "
+            "divide by nothing. Compared with one backward on the whole batch's mean loss, p.grad is",
             (
                 "8 times that of the whole batch",
                 "that of the whole batch",
@@ -97,7 +97,7 @@ QUESTIONS = [
                 "8 times as much as one of rank 0",
             ),
         ),
-        why="Both means have half of the say, however many tokens are behind them. Sum the losses and divide "
+        why="Each mean has half of the say, however many tokens are behind them. Sum the losses and divide "
         "by the tokens of all ranks.",
         read=("02_gradient_equivalence", "6 · Tokens, not samples", "token-claim"),
     ),
@@ -105,11 +105,11 @@ QUESTIONS = [
         name="gpu-number",
         group=SHARES,
         ask="Three machines have four GPUs each, with a process for each GPU; ranks are dealt out machine by "
-        "machine. Which GPU of its machine does rank 9 use?",
+        "machine. Which GPU of its machine, counted from 0, does rank 9 use?",
         choices=("number 1", "number 9", "number 2", "number 3"),
         again=(
             "Two machines have eight GPUs each, with a process for each GPU; ranks are dealt out machine "
-            "by machine. Which GPU of its machine does rank 13 use?",
+            "by machine. Which GPU of its machine, counted from 0, does rank 13 use?",
             ("number 5", "number 13", "number 1", "number 6"),
         ),
         why="A GPU's number counts within its machine, as the local rank does. The rank counts over all "
@@ -166,7 +166,7 @@ QUESTIONS = [
         choices=(
             "Loss and gradient are added to each other, without an error",
             "Each tensor is added to the one of the same variable",
-            "Both ranks wait for each other for ever",
+            "Both ranks wait for each other forever",
             "An error names the calls that don't fit together",
         ),
         why="A collective has no name. The first call of one rank meets the first call of the other, whatever"

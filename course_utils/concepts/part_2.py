@@ -28,22 +28,22 @@ QUESTIONS = [
         ),
         why="DDP averages: it adds the ranks' gradients and divides by their number. For means over equal "
         "shares that is the mean over all; for sums it is 1/W of the sum.",
-        read=("02_gradient_equivalence", "5 · Sum or mean: what the learning rate sees", "sum-claim"),
+        read=("05_ddp", "Averaged once more by hand", "wrong-twice"),
     ),
     Question(
         name="no-sync",
         group=DDP,
         ask="You accumulate 4 micro-batches. For the first three, forward runs outside of no_sync() and "
-        "backward inside. How often are the gradients all-reduced?",
+        "backward inside; the last one goes without it. How often are the gradients all-reduced?",
         choices=("4 times", "once", "3 times", "never"),
         again=(
             "You accumulate 4 micro-batches. For the first three, forward and backward both run inside of"
-            " no_sync(). How often are the gradients all-reduced?",
+            " no_sync(); the last one goes without it. How often are the gradients all-reduced?",
             ("once", "4 times", "3 times", "never"),
         ),
         why="DDP decides in forward whether the next backward communicates. What no_sync() is to keep quiet "
         "must have its forward inside.",
-        read=("05_ddp", "`no_sync` around backward only", "wrong-claim"),
+        read=("05_ddp", "`no_sync` around backward only", "wrong-quiet"),
     ),
     Question(
         name="past-the-wrapper",
@@ -57,7 +57,7 @@ QUESTIONS = [
         ),
         why="The wrapper's forward prepares the averaging. Past it the model is a plain one, and the ranks "
         "drift apart in silence.",
-        read=("05_ddp", "`ddp.module(x)`", "wrong-claim"),
+        read=("05_ddp", "`ddp.module(x)`", "wrong-module"),
     ),
     Question(
         name="overlap",
@@ -137,8 +137,8 @@ QUESTIONS = [
     Question(
         name="first-loss",
         group=REPORT,
-        ask="A run with Adam is resumed. The first loss equals that of the uninterrupted run, to the last "
-        "bit. What does that show?",
+        ask="A run with Adam, of a model without dropout, is resumed. The first loss equals that of the "
+        "uninterrupted run, to the last bit. What does that show?",
         choices=(
             "The weights and the batch are the right ones",
             "The checkpoint is complete: everything was restored",
@@ -146,7 +146,7 @@ QUESTIONS = [
             "The random state was saved on each rank",
         ),
         why="The first loss is computed before the optimizer does anything. Without its state the first loss "
-        "is still right, and the second is not.",
+        "is still right, and the second is not. With dropout the first one needs the random state, too.",
         read=("08_metrics_and_checkpoints", "4 · What a resume needs", "resume-forget-claim"),
     ),
     Question(

@@ -23,8 +23,8 @@ QUESTIONS = [
     Question(
         name="mixed-states",
         group=HOLDS,
-        ask="Mixed precision: parameters and gradients in bf16, Adam in float32. How many of the 16 bytes a "
-        "parameter does ZeRO-1 divide over the ranks?",
+        ask="Mixed precision: parameters and gradients in bf16, Adam and its master copy in float32. How "
+        "many of the 16 bytes a parameter does ZeRO-1 divide over the ranks?",
         choices=("12", "8", "14", "4"),
         why="The float32 master copy belongs to the optimizer: 2 + 2 stay, and 4 + 4 + 4 are divided. In "
         "plain float32 it is 8 of 16, so the same stage saves less.",
@@ -117,12 +117,12 @@ QUESTIONS = [
     Question(
         name="segments",
         group=ACTIVATIONS,
-        ask="64 equal layers in segments of k: kept are the input of each segment and, while a segment is "
-        "computed again, one unit for each of its layers. Which k has the lowest peak?",
+        ask="64 equal layers in segments of k: one unit is kept for the input of each segment and, while a "
+        "segment is computed again, one for each of its layers. Which k has the lowest peak?",
         choices=("8", "1", "2", "64"),
         again=(
-            "100 equal layers in segments of k: kept are the input of each segment and, while a segment "
-            "is computed again, one unit for each of its layers. Which k has the lowest peak?",
+            "100 equal layers in segments of k: one unit is kept for the input of each segment and, while "
+            "a segment is computed again, one for each of its layers. Which k has the lowest peak?",
             ("10", "1", "2", "100"),
         ),
         why="L/k inputs and k layers: short segments have many inputs, long ones are large themselves. The "

@@ -46,12 +46,12 @@ QUESTIONS = [
     Question(
         name="between-nodes",
         group=BYTES,
-        ask="4 nodes of 8 GPUs: reduce-scatter inside each node, all-reduce across the nodes, all-gather "
-        "inside. In units of the tensor, how much leaves each node?",
+        ask="4 nodes of 8 GPUs: reduce-scatter inside each node, all-reduces in rings across the nodes, "
+        "all-gather inside. In units of the tensor, how much leaves each node?",
         choices=("1.5", "1.94", "12", "0.19"),
         again=(
-            "2 nodes of 4 GPUs: reduce-scatter inside each node, all-reduce across the nodes, all-gather "
-            "inside. In units of the tensor, how much leaves each node?",
+            "2 nodes of 4 GPUs: reduce-scatter inside each node, all-reduces in rings across the nodes, "
+            "all-gather inside. In units of the tensor, how much leaves each node?",
             ("1", "1.75", "4", "0.25"),
         ),
         why="The node's GPUs together hold one tensor, the node's sum. It crosses as in a ring of N nodes: "
@@ -61,12 +61,12 @@ QUESTIONS = [
     Question(
         name="ring-steps",
         group=TIME,
-        ask="8 ranks in a ring, each sending one chunk at a time: after how many steps does everybody have "
-        "the whole sum?",
+        ask="8 ranks all-reduce in a ring, and each sends an eighth of the tensor in a step. After how many "
+        "steps does everybody have the whole sum?",
         choices=("14", "7", "8", "3"),
         again=(
-            "5 ranks in a ring, each sending one chunk at a time: after how many steps does everybody "
-            "have the whole sum?",
+            "5 ranks all-reduce in a ring, and each sends a fifth of the tensor in a step. After how many "
+            "steps does everybody have the whole sum?",
             ("8", "4", "5", "10"),
         ),
         why="W - 1 steps until each chunk is complete on one rank, and W - 1 more until it has been handed "
@@ -97,19 +97,19 @@ QUESTIONS = [
             "Four ranks all-reduce 1 GB in 10 ms. At which rate does each rank send, if they use a ring?",
             ("150 GB/s", "100 GB/s", "200 GB/s", "300 GB/s"),
         ),
-        why="Size by time is the algorithm bandwidth, 2(W - 1)/W of it is what a rank really sends. Only the "
-        "second may be compared with the data sheet of a link.",
+        why="Size over time is the algorithm bandwidth, 2(W - 1)/W of it is what a rank really sends. Only "
+        "the second may be compared with the data sheet of a link.",
         read=("14_communication_cost", "2 · Links, and two names of bandwidth", "names-claim"),
     ),
     Question(
         name="slowest-rank",
         group=STEP,
-        ask="Four ranks compute for 100, 100, 100 and 140 ms, then average their gradients at once. After how"
-        " long can the next step begin, on each of them?",
+        ask="Four ranks compute for 100, 100, 100 and 140 ms, then average their gradients in no time. After "
+        "how long can the next step begin, on each of them?",
         choices=("140 ms", "110 ms, the mean", "100 ms, and on one of them 140 ms", "100 ms, the median"),
         again=(
-            "Four ranks compute for 50, 50, 50 and 90 ms, then average their gradients at once. After how"
-            " long can the next step begin, on each of them?",
+            "Four ranks compute for 50, 50, 50 and 90 ms, then average their gradients in no time. After "
+            "how long can the next step begin, on each of them?",
             ("90 ms", "60 ms, the mean", "50 ms, and on one of them 90 ms", "50 ms, the median"),
         ),
         why="The average needs everybody's gradient. So each step lasts as long as its slowest rank, whoever "
@@ -147,12 +147,12 @@ QUESTIONS = [
     Question(
         name="rare-straggler",
         group=STEP,
-        ask="Each rank is slow in 1 % of its steps, by chance. With 1,024 ranks, how many steps have a slow "
-        "rank?",
+        ask="Each rank is slow in 1 % of its steps, independently of the others. With 1,024 ranks, how "
+        "many steps have a slow rank?",
         choices=("nearly all", "1 %", "a tenth", "about half"),
         again=(
-            "Each rank is slow in 1 % of its steps, by chance. With 64 ranks, how many steps have a slow "
-            "rank?",
+            "Each rank is slow in 1 % of its steps, independently of the others. With 64 ranks, how "
+            "many steps have a slow rank?",
             ("about half", "1 %", "nearly all", "a tenth"),
         ),
         why="A step is fast only where all ranks are: 0.99 to the power of W. What is rare on one rank is the"

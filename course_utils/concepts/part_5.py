@@ -132,10 +132,10 @@ QUESTIONS = [
         ask="A pipeline of 4 stages changes from GPipe to 1F1B, with the same 8 micro-batches. What becomes "
         "less?",
         choices=(
-            "only what is held",
+            "only the activations that are held",
             "only the bubble",
-            "both the bubble and what is held",
-            "what is sent between the stages",
+            "both the bubble and the activations that are held",
+            "only what is sent between the stages",
         ),
         why="1F1B starts a backward as soon as it can, and so holds at most p micro-batches instead of m. The"
         " slots that stay empty are as many as before.",
@@ -144,23 +144,25 @@ QUESTIONS = [
     Question(
         name="slow-stage",
         group=PIPELINE,
-        ask="Four stages take 1, 1, 1 and 2. With very many micro-batches, how long do the fast stages idle?",
+        ask="Four stages take 1, 1, 1 and 2 ms for a micro-batch. With very many micro-batches, how much of "
+        "the time do the fast stages idle?",
         choices=(
             "about half of the time",
-            "hardly ever: the bubble shrinks with m",
+            "hardly any: many micro-batches shrink the bubble",
             "about a quarter of the time",
             "about a fifth of the time",
         ),
         again=(
-            "Four stages take 1, 1, 1 and 4. With very many micro-batches, how long do the fast stages idle?",
+            "Four stages take 1, 1, 1 and 4 ms for a micro-batch. With very many micro-batches, how much "
+            "of the time do the fast stages idle?",
             (
                 "about three quarters of the time",
-                "hardly ever: the bubble shrinks with m",
+                "hardly any: many micro-batches shrink the bubble",
                 "about half of the time",
                 "about a quarter of the time",
             ),
         ),
-        why="The slowest stage sets the pace: a fast one works 1 of every 2 (or 4) units of time. More "
+        why="The slowest stage sets the pace: a fast one works 1 ms of every 2 (or 4). More "
         "micro-batches cure the filling and draining, and nothing else.",
         read=("16_pipeline_bubbles", "One stage is slower", "wrong-load-claim"),
     ),

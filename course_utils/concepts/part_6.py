@@ -33,7 +33,7 @@ QUESTIONS = [
         ),
         why="A rank that dies takes its connections along, and the others report what happened to them. The "
         "first failure is the cause, not the loudest.",
-        read=("18_debugging_hangs", "4 · The first failure, not the loudest", "first-mended"),
+        read=("18_debugging_hangs", "4 · The first failure, not the loudest", "first-seen"),
     ),
     Question(
         name="equal-replicas",
@@ -52,16 +52,16 @@ QUESTIONS = [
     Question(
         name="launchers",
         group=CLUSTER,
-        ask="2 nodes, --ntasks-per-node=4, and in the batch file: srun torchrun --nproc-per-node=4 train.py. "
-        "How many processes run train.py?",
+        ask="2 nodes, --ntasks-per-node=4, and in the batch file: srun torchrun --standalone "
+        "--nproc-per-node=4 train.py. How many processes run train.py?",
         choices=("32", "8", "4", "16"),
         again=(
-            "4 nodes, --ntasks-per-node=8, and in the batch file: srun torchrun --nproc-per-node=8 "
-            "train.py. How many processes run train.py?",
+            "4 nodes, --ntasks-per-node=8, and in the batch file: srun torchrun --standalone "
+            "--nproc-per-node=8 train.py. How many processes run train.py?",
             ("256", "32", "8", "64"),
         ),
-        why="srun starts its command once a task, and each torchrun starts its own processes. One task a "
-        "node, or no torchrun.",
+        why="srun starts its command once a task, and each torchrun starts processes of its own. Ask for one "
+        "task a node, or leave torchrun out.",
         read=("19_clusters", "The arithmetic of srun", "count-claim"),
     ),
     Question(
@@ -100,7 +100,8 @@ QUESTIONS = [
             "best interval between two becomes",
             ("3 times as long", "9 times as long", "no longer", "a third as long"),
         ),
-        why="Saving costs C/t of the time, lost work t/(2M). The sum is least at the square root of 2CM.",
+        why="C a save, a failure every M: saving every t costs C/t of the time, and lost work t/(2M). The "
+        "sum is least where t is the square root of 2CM.",
         read=("19_clusters", "8 · How often to save", "save-claim"),
     ),
     Question(
