@@ -155,6 +155,20 @@ def test_json_that_is_no_notebook_gets_its_row(tmp_path: Path, fields: dict[str,
     assert not any(verdict.passed for verdict in graded.verdicts.values())
 
 
+def test_students_who_are_named_one_by_one_keep_their_names(tmp_path: Path) -> None:
+    for student in ("ann", "bob"):
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "02.ipynb").write_text("")
+    folders = [tmp_path / "ann", tmp_path / "bob"]
+    assert [name for name, _ in submission.find([tmp_path])] == ["ann/02", "bob/02"]
+    assert [name for name, _ in submission.find(folders)] == ["ann/02", "bob/02"]
+    assert [name for name, _ in submission.find([folder / "02.ipynb" for folder in folders])] == [
+        "ann/02",
+        "bob/02",
+    ]
+    assert [name for name, _ in submission.find([folders[0] / "02.ipynb"])] == ["02"]
+
+
 @pytest.mark.parametrize(
     "arguments", [["nowhere"], ["."], ["--timeout", "0", "."], []], ids=["no path", "empty", "time", "none"]
 )

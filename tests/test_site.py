@@ -169,7 +169,7 @@ def test_the_command_lists_what_is_broken(
     assert site.main([]) == 0
     said = capsys.readouterr().out
     assert str(course / "build" / "site" / "index.html") in said
-    assert "python3 -m http.server -d build/site" in said
+    assert "python3 -m http.server --bind 127.0.0.1 -d build/site" in said
 
 
 def test_formulas() -> None:

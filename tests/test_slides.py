@@ -46,3 +46,9 @@ def test_a_deck_loads_nothing_from_elsewhere_and_replaces_the_one_before(tmp_pat
 def test_an_unknown_chapter(capsys: pytest.CaptureFixture[str]) -> None:
     assert slides.main(["77"]) == 2
     assert "no chapter '77'" in capsys.readouterr().err
+
+
+def test_what_is_no_notebook(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.ipynb").write_text("{")
+    assert slides.main([str(tmp_path / "mine.ipynb")]) == 2
+    assert "mine.ipynb is not a readable notebook" in capsys.readouterr().err

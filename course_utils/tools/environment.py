@@ -148,7 +148,8 @@ def _make(place: Place, say: Say, held: int, wheelhouse: Path | None) -> None:
         say(f"This takes one or two minutes; all of it comes from {wheelhouse}.")
     else:
         say("This takes one to five minutes, most of it to download PyTorch.")
-    if not wheelhouse and sys.platform == "linux" and not shutil.which("nvidia-smi"):
+    chosen = wheelhouse or os.environ.get("PIP_EXTRA_INDEX_URL")
+    if not chosen and sys.platform == "linux" and not shutil.which("nvidia-smi"):
         say("(There is no NVIDIA GPU here: 'A smaller PyTorch' in README.md can save gigabytes.)")
     _empty(place)
     say(f"1 of 2: Python {platform.python_version()} into .venv")

@@ -162,7 +162,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("more", nargs="*", metavar="-- OPTIONS", help="options of jupyter lab, after --")
     args = parser.parse_args(argv)
-    if args.port is not None and not 0 <= args.port < 65536:
+    if args.port is not None and not 0 < args.port < 65536:
         parser.error(f"--port {args.port}: a port is a number from 1 to 65535")
     if args.port and is_busy(args.port):
         parser.error(

@@ -77,7 +77,8 @@ def pip_options(folder: Path, root: Path) -> list[str]:
     target, made = here(), targets(folder)
     again = f"python3 -m course_utils wheelhouse --python {target.python} --platform {target.platform}"
     bring = (
-        f"On a machine with a network, in a copy of this repository:\n{again}\nThen bring the folder here."
+        f"On a machine with a network, in a copy of this repository:\n{again}\n"
+        f"Then bring the folder wheelhouse here, as {folder}."
     )
     if not folder.is_dir():
         raise SetupError(f"There is no folder {folder}: --offline installs from a wheelhouse.\n{bring}")

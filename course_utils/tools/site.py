@@ -199,5 +199,5 @@ def main(argv: list[str]) -> int:
         return 1
     print(f"{page}  ({time.monotonic() - start:.0f} s)")
     print("Open it in a browser, put the folder on any web server, or serve it here:")
-    print("python3 -m http.server -d build/site")
+    print("python3 -m http.server --bind 127.0.0.1 -d build/site")
     return 0

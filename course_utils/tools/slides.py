@@ -108,7 +108,7 @@ def write(path: Path, folder: Path) -> Path:
 
 
 def main(argv: list[str]) -> int:
-    """The command. Exit status: 0 the decks are written, 2 wrong arguments."""
+    """The command. Exit status: 0 the decks are written, 2 wrong arguments, or no notebook."""
     parser = argparse.ArgumentParser(
         prog="python3 -m course_utils slides", description="Write chapters as reveal decks, to build/slides/."
     )
@@ -120,6 +120,11 @@ def main(argv: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     for path in paths:
-        print(write(path, ROOT / "build" / "slides" / path.name[:2]))
+        name = path.name[:2] if path.name[:2].isdigit() else path.stem
+        try:
+            print(write(path, ROOT / "build" / "slides" / name))
+        except ValueError as error:
+            print(error, file=sys.stderr)
+            return 2
     print("Open a page in a browser; S shows the speaker's notes, ? the keys.")
     return 0

@@ -49,16 +49,22 @@ class Submission:
 def find(paths: list[Path]) -> list[tuple[str, Path]]:
     """The notebooks in files and folders, sorted, each with a name: its path in the folder without ".ipynb".
 
+    Where there are several, a folder's own name stands before, and a file's folder where names are alike.
     Raises ValueError for a path that does not exist, or where there is no notebook at all.
     """
     found = []
+    stems = [path.stem for path in paths if path.is_file()]
     for path in paths:
         if path.is_dir():
-            inside = [file for file in sorted(path.rglob("*.ipynb")) if not _hidden(file.relative_to(path))]
-            inside = [file for file in inside if not file.name.startswith("concepts_part_")]  # no exercises
-            found += [(file.relative_to(path).with_suffix("").as_posix(), file) for file in inside]
+            folder = path.resolve()
+            base = folder.parent if len(paths) > 1 else folder
+            inside = [
+                file for file in sorted(folder.rglob("*.ipynb")) if not _hidden(file.relative_to(folder))
+            ]
+            found += [(file.relative_to(base).with_suffix("").as_posix(), file) for file in inside]
         elif path.is_file():
-            found.append((path.stem, path))
+            alike = stems.count(path.stem) > 1
+            found.append((f"{path.resolve().parent.name}/{path.stem}" if alike else path.stem, path))
         else:
             raise ValueError(f"{path}: there is no such file or folder")
     if not found:
