@@ -83,7 +83,9 @@ def wrong_verdict(name: str, mutant: str) -> Verdict:
 @pytest.fixture(scope="module")
 def verdicts(request: pytest.FixtureRequest) -> Iterator[dict[tuple[str, str], Future[Verdict]]]:
     test = "test_a_wrong_solution_is_rejected"
-    with ahead(request.session, test, wrong_verdict, lambda case: (case["name"], case["mutant"])) as found:
+    with ahead(
+        request.session, test, wrong_verdict, lambda case: (case["name"], case["mutant"]), at_a_time=2
+    ) as found:
         yield found
 
 
