@@ -76,7 +76,8 @@ def test_the_same_function_runs_under_torchrun(tmp_path, monkeypatch):
     import job
 
     assert launch(job.train, init=False, world_size=2) == [1.0, 1.0]
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "job.py"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--log-dir={tmp_path}"]
+    command += ["--nproc-per-node=2", "job.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == ["total 1.0"] * 2
 

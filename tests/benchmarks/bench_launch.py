@@ -99,7 +99,7 @@ def by_torchrun() -> list[float]:
         Path(folder, "job.py").write_text(SCRIPT)
         here = str(Path(__file__).parent)
         env = os.environ | {"BENCH_FOLDER": folder, "PYTHONPATH": here, "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--log-dir={folder}"]
         command += [f"--nproc-per-node={WORLD_SIZE}", os.path.join(folder, "job.py")]
         subprocess.run(command, env=env, check=True, capture_output=True)
         return [float(Path(folder, str(rank)).read_text()) for rank in range(WORLD_SIZE)]
