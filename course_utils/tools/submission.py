@@ -58,10 +58,8 @@ def find(paths: list[Path]) -> list[tuple[str, Path]]:
         if path.is_dir():
             folder = path.resolve()
             base = folder.parent if len(paths) > 1 else folder
-            inside = [
-                file for file in sorted(folder.rglob("*.ipynb")) if not _hidden(file.relative_to(folder))
-            ]
-            found += [(file.relative_to(base).with_suffix("").as_posix(), file) for file in inside]
+            inside = [file for file in folder.rglob("*.ipynb") if not _passed_over(file.relative_to(folder))]
+            found += [(file.relative_to(base).with_suffix("").as_posix(), file) for file in sorted(inside)]
         elif path.is_file():
             alike = stems.count(path.stem) > 1
             found.append((f"{path.resolve().parent.name}/{path.stem}" if alike else path.stem, path))
@@ -72,8 +70,9 @@ def find(paths: list[Path]) -> list[tuple[str, Path]]:
     return found
 
 
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+def _passed_over(path: Path) -> bool:
+    """Whether it is hidden, or a concept test, which has no exercises."""
+    return any(part.startswith(".") for part in path.parts) or path.name.startswith("concepts_part_")
 
 
 def load(path: Path) -> Submission:
