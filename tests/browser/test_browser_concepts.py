@@ -1,26 +1,13 @@
 """A concept test taken by keyboard in JupyterLab, and where its answers and the glossary's links lead."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from lab_server import serving
+from lab_page import LabPage
 from playwright.sync_api import Page
 
 from course_utils.concepts.question import sitting
-from course_utils.tools.lab import hand_out
-from course_utils.tools.run import NOTEBOOKS
 
 pytestmark = pytest.mark.all
 
-OPEN = """async (path) => {
-    await jupyterapp.restored;
-    const panel = await jupyterapp.commands.execute("docmanager:open", {path});
-    await panel.context.ready;
-    await panel.sessionContext.ready;
-    await panel.sessionContext.session.kernel.info;
-}"""
-RUN_ALL = "() => { jupyterapp.commands.execute('notebook:run-all-cells'); }"
 AT_BUBBLE = """() => {
     const documents = [...jupyterapp.shell.widgets("main")];
     documents.find(({context}) => context?.path === "GLOSSARY.md").setFragment("#bubble");
@@ -28,26 +15,10 @@ AT_BUBBLE = """() => {
 SHOWN = "(path) => jupyterapp.shell.currentWidget?.context?.path === path"
 
 
-@pytest.fixture(scope="module")
-def student(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a JupyterLab of a student's copy answers."""
-    copy: Path = tmp_path_factory.mktemp("student") / "my_course"
-    hand_out(NOTEBOOKS, copy)
-    settings = tmp_path_factory.mktemp("settings")
-    with serving(copy, settings, ("--LabApp.expose_app_in_browser=True",)) as (_, printed):
-        yield printed
-
-
-def open_notebook(page: Page, address: str, name: str) -> None:
-    server, _, rest = address.partition("/lab/")
-    page.goto(f"{server}/lab/workspaces/{name[:2]}?{rest.partition('?')[2]}")
-    page.wait_for_function("window.jupyterapp", timeout=60_000)
-    page.evaluate(OPEN, name)
-
-
-def test_a_concept_test_by_keyboard(page: Page, student: str) -> None:
-    open_notebook(page, student, "concepts_part_1.ipynb")
-    page.evaluate(RUN_ALL)
+def test_a_concept_test_by_keyboard(page: Page, address: str) -> None:
+    lab = LabPage(page, address, "concepts")
+    lab.open("concepts_part_1.ipynb")
+    lab.start()
     buttons = page.get_by_role("button", name="Hand in")
     buttons.nth(1).wait_for(timeout=60_000)
     boxes, items = page.locator(".widget-radio-box"), [*sitting(1, "before"), *sitting(1, "after")]
@@ -68,7 +39,7 @@ def test_a_concept_test_by_keyboard(page: Page, student: str) -> None:
         buttons.nth(number).focus()
         page.keyboard.press("Enter")
         page.get_by_role("row", name=told, exact=True).wait_for(timeout=20_000)
-    page.evaluate(RUN_ALL)
+    lab.start()
     links = page.get_by_role("link", name="Read again")
     links.first.wait_for(timeout=60_000)
     assert links.count() == 10 - after
@@ -77,8 +48,8 @@ def test_a_concept_test_by_keyboard(page: Page, student: str) -> None:
     page.wait_for_function(SHOWN, arg=f"{first.question.read[0]}.ipynb", timeout=60_000)
 
 
-def test_a_chapter_leads_to_the_glossary(page: Page, student: str) -> None:
-    open_notebook(page, student, "01_one_process.ipynb")
+def test_a_chapter_leads_to_the_glossary(page: Page, address: str) -> None:
+    LabPage(page, address, "glossary").open("01_one_process.ipynb")
     page.get_by_role("link", name="glossary").click()
     term = page.locator(".jp-MarkdownViewer h3[data-jupyter-id=bubble]")
     term.wait_for(timeout=60_000)
