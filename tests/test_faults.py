@@ -61,6 +61,16 @@ def test_faults_are_noticed_in_turn_and_leave_the_claim_true(chapter: Path) -> N
     assert noticed_in_turn(chapter, [SUM_ONLY, harmless, other]) == printed
 
 
+def test_faults_of_one_claim_in_several_cells_do_not_meet(chapter: Path) -> None:
+    halves = Fault("halves_the_half", "after", "mean /", "mean / 2 /", "half-claim")
+    fewer = Fault("adds_three_ranks", "average", "3, 4]", "3]", "half-claim")
+    nb = read(chapter)
+    nb.cells.insert(5, code("half-claim", "print(f'half is {half}: {half == 0.625}')", "claim"))
+    chapter.write_text(text_of(nb), "utf-8")
+    printed = {"halves_the_half": "half is 0.3125: False\n", "adds_three_ranks": "half is 0.375: False\n"}
+    assert noticed_in_turn(chapter, [halves, fewer]) == printed
+
+
 def test_a_fault_that_cannot_be_run_in_turn_is_left_to_a_run_of_its_own(chapter: Path) -> None:
     loud = Fault("no_ranks", "setup", "4", "0", "claim")
     stays = Fault(

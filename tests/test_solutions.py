@@ -84,7 +84,7 @@ def wrong_verdict(name: str, mutant: str) -> Verdict:
 def verdicts(request: pytest.FixtureRequest) -> Iterator[dict[tuple[str, str], Future[Verdict]]]:
     test = "test_a_wrong_solution_is_rejected"
     with ahead(
-        request.session, test, wrong_verdict, lambda case: (case["name"], case["mutant"]), at_a_time=2
+        request.session, test, wrong_verdict, lambda case: (case["name"], case["mutant"]), at_a_time=4
     ) as found:
         yield found
 

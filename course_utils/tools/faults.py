@@ -94,23 +94,27 @@ def noticed(notebook: Path, fault: Fault, timeout: int = 120) -> tuple[bool, str
 def noticed_in_turn(notebook: Path, faults: list[Fault], timeout: int = 120) -> dict[str, str]:
     """All faults in one run of the notebook: what the claim printed, for those that it noticed.
 
-    After a claim come, for each of its faults, the cells from the fault's to the claim with the fault in
-    them, and the same cells as they stand. A fault counts as noticed where the claim printed False with it
-    and, after it, True again. Whatever else happened (a cell failed, or could not be run twice) says
-    nothing: ask ``noticed`` for the faults that are missing here.
+    After a claim come its faults, that in the last cell first: each time the cells from the fault's to the
+    claim with the fault in them, which makes good the fault before, and in the end the same cells as they
+    stand. A fault counts as noticed where the claim printed False with it and, in the end, True again.
+    Whatever else happened (a cell failed, or could not be run twice) says nothing: ask ``noticed`` for the
+    faults that are missing here.
     """
     with scratch(notebook) as copied:
         nb = read(copied)
         kept = _kept(nb, faults)
         order = {cell.id: index for index, cell in enumerate(kept)}
-        runs, ends = [], {}  # a fault's name → where in runs its claim is, with the fault and without
-        for cell in kept:
+        runs, with_fault, without = [], {}, {}  # a fault's name, a claim → where in runs the claim is
+        for cell in kept[: 1 + max(order[fault.claim] for fault in faults)]:
             runs.append(copy.deepcopy(cell))
-            for fault in (fault for fault in faults if fault.claim == cell.id):
-                between = kept[order[fault.cell] : order[fault.claim] + 1]
+            between = []
+            its_own = [fault for fault in faults if fault.claim == cell.id]
+            for fault in sorted(its_own, key=lambda fault: order[fault.cell], reverse=True):
+                between = kept[order[fault.cell] : order[cell.id] + 1]
                 runs += [_with(again, fault) for again in between]
-                ends[fault.name] = (len(runs) - 1, len(runs) - 1 + len(between))
-                runs += copy.deepcopy(between)
+                with_fault[fault.name] = len(runs) - 1
+            runs += copy.deepcopy(between)
+            without[cell.id] = len(runs) - 1
         for index, cell in enumerate(runs):
             cell.id, cell.outputs = f"run-{index}", []
         nb.cells = runs
@@ -118,13 +122,10 @@ def noticed_in_turn(notebook: Path, faults: list[Fault], timeout: int = 120) -> 
             execute(nb, copied.parent, timeout)
     texts = ["\n".join(output_texts(cell)) for cell in runs]
     found = {}
-    for name, (with_fault, without) in ends.items():
-        if (
-            FALSE.search(texts[with_fault])
-            and TRUE.search(texts[without])
-            and not FALSE.search(texts[without])
-        ):
-            found[name] = texts[with_fault]
+    for fault in faults:
+        printed, in_the_end = texts[with_fault[fault.name]], texts[without[fault.claim]]
+        if FALSE.search(printed) and TRUE.search(in_the_end) and not FALSE.search(in_the_end):
+            found[fault.name] = printed
     return found
 
 
