@@ -48,6 +48,9 @@ def course(tmp_path: Path) -> Path:
     (root / "GLOSSARY.md").write_text(
         "# Glossary\n\n## Ring\n\nSee [chapter 01](notebooks/01_two.ipynb).\n<a id='rank'></a>\n"
     )
+    (root / "INSTRUCTORS.md").write_text(
+        "# Guide\n\n`plot` is no cell here.\n\n## 00 · One\n\nRun `plot`, `ask()`.\n"
+    )
     (root / ".ci" / "run").write_text("true\n")
     (notebooks / "scripts" / "hello.py").write_text("print('hello')\n")
     alt = {"image/png": {"alt": "A line that falls & rises"}}
@@ -60,7 +63,7 @@ def course(tmp_path: Path) -> Path:
         v4.new_markdown_cell(
             "# 00 · One\n\n[Two](01_two.ipynb#sums), a [rank](../GLOSSARY.md#rank), [all](../README.md)."
         ),
-        v4.new_code_cell("plot()", outputs=[plot], execution_count=7, metadata=hidden),
+        v4.new_code_cell("plot()", id="plot", outputs=[plot], execution_count=7, metadata=hidden),
         v4.new_code_cell("ask()", outputs=[shown], execution_count=8, metadata={"tags": ["predict"]}),
     )
     notebook(
@@ -83,6 +86,7 @@ def test_a_small_course(course: Path) -> None:
     found = texts(index.parent)
     assert sorted(found) == [
         "GLOSSARY.html",
+        "INSTRUCTORS.html",
         "index.html",
         "notebooks/00_one.html",
         "notebooks/01_two.html",
@@ -95,7 +99,9 @@ def test_a_small_course(course: Path) -> None:
     assert 'href="../index.html"' in one
     assert 'href="../GLOSSARY.html#rank"' in one
     assert 'alt="A line that falls &amp; rises"' in one
-    assert "In [7]" in one
+    assert 'id="cell-plot"' in one
+    assert '<div class="cell-name">In [7] · plot</div>' in one
+    assert found["INSTRUCTORS.html"].count('href="notebooks/00_one.html#cell-plot"') == 1
     assert one.count("<details class=") == 1  # the hidden code is folded, the other is not
     assert "<b>Predict.</b> How many?" in one
     assert 'href="scripts.html#hello-py"' in two
@@ -112,6 +118,7 @@ def test_a_small_course(course: Path) -> None:
             "Glossary",
             "A quiz",
             "Programs",
+            "Guide",
         ]
         places = [sidebar.index(name) for name in parts]
         assert places == sorted(places)

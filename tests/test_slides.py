@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from nbformat import v4
 
 from course_utils.tools import slides
 from course_utils.tools.run import chapters
@@ -22,10 +23,16 @@ def test_the_speaker_sees_the_guide_beside_every_section_and_exercise(chapter: P
     notes = slides.guide_notes(chapter.name[:2], slides.GUIDE.read_text("utf-8"))
     deck = slides.slides_of(slides.read(chapter), notes)
     spoken = [cell.source for cell in deck.cells if cell.metadata.get("slideshow") == {"slide_type": "notes"}]
-    assert all(note in spoken for note in notes.values())
+    without_numbers = [re.sub(r" \(In \[\d+\]\)", "", text) for text in spoken]
+    assert all(note in without_numbers for note in notes.values())
     headings = [cell.source for cell in deck.cells if cell.cell_type == "markdown"]
     sections = [text for text in headings if re.match(r"##+ (\d|\d\d\.\d) · ", text)]
     assert len(notes) >= len(sections)
+
+
+def test_the_speaker_finds_a_cell_by_its_number() -> None:
+    nb = v4.new_notebook(cells=[v4.new_code_cell("1 + 1", id="sum-run", execution_count=7)])
+    assert slides.numbered("run `sum-run`, not `sum`", nb) == "run `sum-run` (In [7]), not `sum`"
 
 
 def test_a_deck_loads_nothing_from_elsewhere_and_replaces_the_one_before(tmp_path: Path) -> None:

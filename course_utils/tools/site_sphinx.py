@@ -2,6 +2,7 @@
 
 import os
 import re
+from html import escape
 from io import StringIO
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -9,11 +10,15 @@ from xml.etree import ElementTree
 
 from docutils import nodes
 from latex2mathml.converter import convert
+from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.errors import SphinxError
 from sphinx.util import logging
 from sphinx.util.docutils import docutils_namespace
 
+from course_utils.tools.run import read
+
+GUIDE = "INSTRUCTORS"  # the page that names cells by their ids
 TEMPLATE = Path(__file__).with_name("site_template")
 SETTINGS: dict[str, Any] = {  # of Sphinx
     "extensions": ["myst_nb", __name__],
@@ -91,16 +96,42 @@ def _visit_math(translator: Any, node: nodes.Element) -> None:
 
 
 def _complete(app: Sphinx, doctree: nodes.document) -> None:
-    """Give a picture its alternative text and a box, and code its number, which reports of launch name."""
+    """Give a picture its alternative text and a box, and code the names by which other pages know it."""
     for picture in list(doctree.findall(nodes.image)):
         content = PurePosixPath(picture["uri"]).stem  # myst-nb names a file by the sha256 of what is in it
         if content in app.config.course_alts:
             picture["alt"] = app.config.course_alts[content]
             picture.replace_self(nodes.container("", picture.copy(), classes=["output"]))
-    for cell in doctree.findall(nodes.container):
-        if cell.get("nb_element") == "cell_code_source" and cell.parent.get("exec_count"):
-            number = f'<div class="cell-number">In [{cell.parent["exec_count"]}]</div>'
-            cell.insert(0, nodes.raw("", number, format="html"))
+    page = Path(app.env.doc2path(app.env.docname))
+    if page.suffix == ".ipynb":
+        _name_cells(doctree, read(page).cells)
+    if app.env.docname == GUIDE:
+        for section in doctree.findall(nodes.section):
+            _link_cells(app, section)
+
+
+def _name_cells(doctree: nodes.document, cells: list[NotebookNode]) -> None:
+    """Show each cell's number, which reports of launch name, and its id, which the guide names."""
+    for code in doctree.findall(nodes.container):
+        if code.get("nb_element") == "cell_code_source":
+            cell = code.parent
+            name = cells[cell["cell_index"]].id
+            cell["ids"].append(f"cell-{name}")
+            number = f"In [{cell['exec_count']}] · " if cell["exec_count"] else ""
+            label = f'<div class="cell-name">{number}{escape(name)}</div>'
+            code.insert(0, nodes.raw("", label, format="html"))
+
+
+def _link_cells(app: Sphinx, section: nodes.section) -> None:
+    """Make a link of each id of a cell of the chapter that the guide's section is about."""
+    number = re.match(r"\d\d(?= · )", section.next_node(nodes.title).astext())
+    for page in Path(app.srcdir, "notebooks").glob(f"{number[0]}_*.ipynb") if number else ():
+        ids = {cell.id for cell in read(page).cells if cell.cell_type == "code"}
+        uri = app.builder.get_relative_uri(app.env.docname, f"notebooks/{page.stem}")
+        for literal in list(section.findall(nodes.literal)):
+            if (name := literal.astext()) in ids:
+                link = nodes.reference("", "", literal.deepcopy(), refuri=f"{uri}#cell-{name}", internal=True)
+                literal.replace_self(link)
 
 
 def write_html(source: Path, html: Path, alts: dict[str, str]) -> list[str]:

@@ -56,6 +56,14 @@ def guide_notes(number: str, guide: str) -> dict[str, str]:
     return notes | {exercise: text for text, exercise in exercises}
 
 
+def numbered(note: str, nb: NotebookNode) -> str:
+    """``note`` with each cell's number, which JupyterLab shows, behind its id, which JupyterLab hides."""
+    numbers = {cell.id: cell.execution_count for cell in nb.cells if cell.get("execution_count")}
+    return re.sub(
+        r"`([\w-]+)`", lambda at: at[0] + (f" (In [{numbers[at[1]]}])" if at[1] in numbers else ""), note
+    )
+
+
 def slides_of(nb: NotebookNode, notes: dict[str, str]) -> NotebookNode:
     """A copy of the notebook as a deck shows it: formulas as MathML, no widgets, no links to notebooks.
 
@@ -70,7 +78,7 @@ def slides_of(nb: NotebookNode, notes: dict[str, str]) -> NotebookNode:
             for heading in re.findall(r"(?m)^##+ (.+)", cell.source):
                 if note := notes.get(heading) or notes.get(heading.split(" · ")[0]):
                     kind = {"slideshow": {"slide_type": "notes"}}
-                    cells.append(nbformat.v4.new_markdown_cell(note, metadata=kind))
+                    cells.append(nbformat.v4.new_markdown_cell(numbered(note, nb), metadata=kind))
             cell.source = with_mathml(_LINK.sub(r"\1", cell.source))
     deck.cells = cells
     return deck

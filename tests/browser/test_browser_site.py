@@ -104,7 +104,7 @@ def test_every_chapter_is_there_with_its_pictures_and_formulas(site: Path) -> No
         assert page.count("<h1>") == 1
         assert page.count("_images/") == sum("image/png" in output.get("data", {}) for output in outputs)
         assert page.count('display="block"') == sum(cell.source.count("$$") for cell in nb.cells) // 2
-        assert page.count('class="cell-number"') == sum(cell.cell_type == "code" for cell in nb.cells)
+        assert page.count('class="cell-name"') == sum(cell.cell_type == "code" for cell in nb.cells)
         assert index.count(f'href="notebooks/{path.stem}.html"') >= 2  # in the table and in the navigation
 
 
