@@ -1,4 +1,4 @@
-"""The concept tests: right keys, fair questions, honest points, and a class's table."""
+"""The concept tests: right keys, fair questions, honest points."""
 
 import difflib
 import json
@@ -13,7 +13,6 @@ from concept_keys import COMPUTED, Key
 
 from course_utils.concepts import ConceptTest, concept_review, concept_test
 from course_utils.concepts.question import PARTS, SITTINGS, points, questions, sitting
-from course_utils.tools import concepts as command
 from course_utils.tools.run import NOTEBOOKS
 
 EACH_PART = pytest.mark.parametrize("part", PARTS)
@@ -246,46 +245,3 @@ def test_the_notebook_of_a_part(part: int) -> None:
     kinds = {"text/plain", "text/html"}
     asked = [(repr(concept_test(part, when)), kinds) for when in SITTINGS]
     assert shown == [*asked, (repr(concept_review(part)), kinds)]
-
-
-# A class
-
-
-def hand_in(folder: Path, student: str, part: int, **right: int) -> None:
-    said = {}
-    for when, number in right.items():
-        test = ConceptTest(part, when)
-        choose(test, number)
-        answers = {i.question.name: b.value for i, b in zip(test.items, test.choices, strict=True)}
-        said[f"part {part}, {when}"] = answers
-    (folder / student).mkdir(parents=True)
-    (folder / student / "progress.json").write_text(json.dumps({"concepts": said, "predictions": {}}))
-
-
-def test_the_table_of_a_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "handed in"
-    hand_in(folder, "ann", 2, before=3, after=9)
-    hand_in(folder, "bob", 2, before=5, after=7)
-    hand_in(folder, "cem", 2, before=10)  # sat one test only
-    (folder / "dot.json").write_text(
-        '{"concepts": {"part 2, before": {"no-sync": ["once"]}, "part 2, after": 3}}'
-    )
-    (folder / "eve.json").write_text("not JSON")
-    assert command.main([str(folder), "--csv", str(tmp_path / "table.csv")]) == 0
-    printed = capsys.readouterr().out
-    assert "Part 2, 2 students" in printed
-    assert re.search(r"all +40% +80% +\+40%", printed)
-    assert "eve.json: no notes" in printed
-    last = sitting(2, "after")[-1]  # wrong in both
-    line = next(line for line in printed.splitlines() if line.strip().startswith(last.question.name))
-    assert "   0%" in line
-    assert any(line.endswith(choice) for choice in last.choices if choice != last.right)
-    assert len((tmp_path / "table.csv").read_text("utf-8").splitlines()) == 11
-
-
-def test_a_class_of_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main([str(tmp_path)]) == 1
-    assert "nobody has handed in both tests of a part" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        command.main([str(tmp_path / "missing")])
-    assert "there is no such file or folder" in capsys.readouterr().err
