@@ -156,6 +156,99 @@ def test_options_of_jupyter_pass_through(
     assert json.loads((tmp_path / "my_course" / lab.FIRST).read_text())["cells"][1]["outputs"] == []
 
 
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The command lines that become JupyterLab, in a course of two chapters."""
+    commands: list[list[str]] = []
+
+    def become(command: list[str], env: dict[str, str]) -> None:
+        commands.append(command)
+        raise SystemExit(0)
+
+    monkeypatch.setattr(lab, "become", become)
+    monkeypatch.setattr(lab, "ROOT", tmp_path)
+    monkeypatch.setattr("course_utils.tools.run.NOTEBOOKS", tmp_path / "notebooks")
+    (tmp_path / "notebooks").mkdir()
+    for name in (lab.FIRST, "05_ddp.ipynb", "concepts_part_2.ipynb"):
+        (tmp_path / "notebooks" / name).write_text(notebook("1"))
+    return commands
+
+
+@pytest.mark.parametrize("whose", [[], ["--instructor"]])
+@pytest.mark.parametrize(
+    ("chapter", "name"),
+    [
+        ("05", "05_ddp.ipynb"),
+        ("5", "05_ddp.ipynb"),
+        ("05_ddp", "05_ddp.ipynb"),
+        ("notebooks/concepts_part_2.ipynb", "concepts_part_2.ipynb"),
+    ],
+)
+def test_a_chapter_of_its_own(
+    opened: list[list[str]], monkeypatch: pytest.MonkeyPatch, chapter: str, name: str, whose: list[str]
+) -> None:
+    monkeypatch.chdir(lab.ROOT)
+    with pytest.raises(SystemExit, match="0"):
+        lab.main([chapter, *whose, "--", "--ServerApp.token=abc", "more"])
+    assert f"--LabApp.default_url=/lab/tree/{name}" in opened[0]
+    assert opened[0][-2:] == ["--ServerApp.token=abc", "more"]
+    assert chapter not in opened[0]
+
+
+@pytest.mark.parametrize("chapter", ["77", "nonsense", "elsewhere.ipynb"])
+def test_a_chapter_that_there_is_not(
+    opened: list[list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, chapter: str
+) -> None:
+    monkeypatch.chdir(lab.ROOT)
+    (lab.ROOT / "elsewhere.ipynb").write_text(notebook("1"))
+    with pytest.raises(SystemExit, match="2"):
+        lab.main([chapter])
+    told = capsys.readouterr().err
+    assert "give a number (00, 05)" in told or "this notebook is not of the course" in told
+    assert opened == []
+    assert not (lab.ROOT / "my_course").exists()
+
+
+def test_a_copy_in_a_folder_of_ones_own(
+    opened: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home" / "ann"
+    (tmp_path / "build").write_text("")  # in somebody else's repository nothing can be written
+    for _ in range(2):
+        with pytest.raises(SystemExit, match="0"):
+            lab.main(["--home", str(home), "05"])
+    assert f"--ServerApp.root_dir={home / 'my_course'}" in opened[1]
+    assert (home / "my_course" / lab.MANIFEST).is_file()
+    with pytest.raises(lab.SetupError, match=r"lab --home FOLDER"):
+        lab.main([])
+
+
+def ask(address: str, path: str, body: dict | None = None) -> dict:
+    """What the server at that printed address answers to a GET, or to a PUT of ``body``."""
+    server, token = re.match(r"(.*?)/lab.*token=(\w+)", address).groups()
+    data, method = (json.dumps(body).encode(), "PUT") if body else (None, "GET")
+    head = {"Authorization": f"token {token}"}
+    request = urllib.request.Request(f"{server}/{path}", data, head, method=method)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.loads(answer.read() or "{}")
+
+
+def test_each_copy_has_its_own_tabs(tmp_path: Path) -> None:
+    saved = {"data": {"layout-restorer:data": {"main": "05"}}, "metadata": {"id": "default"}}
+    found = []
+    for name, said in (("one", saved), ("one", None), ("two", None)):
+        folder = tmp_path / name / "my_course"
+        folder.mkdir(parents=True, exist_ok=True)
+        with serving(folder, settings=tmp_path) as (_, address):
+            if said:
+                ask(address, "lab/api/workspaces/default", said)
+            else:
+                found.append(ask(address, "lab/api/workspaces/default")["data"])
+            assert ask(address, "api/contents")["content"] == []  # a student's list of files does not show it
+    assert found == [saved["data"], {}]
+    assert not list(tmp_path.glob("CONFIG/**/*workspace*"))
+
+
 @pytest.mark.skipif(os.name == "nt" or not shutil.which("sh"), reason="an interrupt as POSIX sends it")
 def test_jupyterlab_opens_the_first_chapter_and_ends_at_an_interrupt(tmp_path: Path) -> None:
     (tmp_path / lab.FIRST).write_text(notebook("1"))

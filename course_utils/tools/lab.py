@@ -16,6 +16,7 @@ from course_utils.tools.install import say
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = "00_start_here.ipynb"
 MANIFEST = ".manifest.json"  # in my_course/: for each file, the SHA-256 of what was handed out last
+WORKSPACES = ".workspaces"  # in the folder that is open: which tabs were, in this copy and in no other
 SETTINGS = Path(__file__).with_name("lab_settings")  # JupyterLab would ask whether to fetch its news
 QUIET = (  # nothing in JupyterLab asks the network, and nothing is written to the user's own settings
     f"--LabApp.app_settings_dir={SETTINGS}",
@@ -75,16 +76,34 @@ def hand_out(source: Path, copy: Path) -> list[str]:
     return told
 
 
-def own_copy() -> Path:
-    """The student's copy, my_course/, made or brought up to date. Raises SetupError."""
-    folder = ROOT / "my_course"
+def own_copy(home: Path | None = None) -> Path:
+    """The student's copy, my_course/ in ``home`` or else in the repository, made or brought up to date.
+
+    Raises SetupError where it can't be written.
+    """
+    folder = (home or ROOT) / "my_course"
     try:
-        with locked(ROOT / "build" / "setup.lock", say):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = home / ".my_course.lock" if home else ROOT / "build" / "setup.lock"
+        with locked(lock, say):
             for line in hand_out(ROOT / "notebooks", folder):
                 print(line)
     except OSError as error:
-        raise SetupError(f"Your copy of the course could not be written: {error}") from error
+        raise SetupError(
+            f"Your copy of the course could not be written: {error}\n"
+            "In a repository of somebody else's, have it in a folder of your own: lab --home FOLDER"
+        ) from error
     return folder
+
+
+def page_of(chapter: str, folder: Path) -> str:
+    """The name in ``folder`` of the notebook meant by a number, name or path. Raises ValueError for none."""
+    from course_utils.tools.run import chapters  # takes a second, which not everybody has to wait
+
+    found = chapters([chapter])[0]
+    if found.parent not in (ROOT / "notebooks", folder):
+        raise ValueError(f"{chapter}: this notebook is not of the course; jupyter lab opens it")
+    return found.name
 
 
 def _beside(copy: Path, name: str, new: str, given: dict[str, str]) -> str:
@@ -119,11 +138,14 @@ def _write(path: Path, data: bytes) -> None:
     os.replace(half, path)
 
 
-def jupyter(folder: Path, port: int | None, browser: bool, more: list[str]) -> list[str]:
-    """The command line that opens ``folder`` in JupyterLab, at the first chapter where there is one."""
-    page = f"/lab/tree/{FIRST}" if (folder / FIRST).exists() else "/lab"
+def jupyter(
+    folder: Path, port: int | None, browser: bool, more: list[str], notebook: str = FIRST
+) -> list[str]:
+    """The command line that opens ``folder`` in JupyterLab, at that notebook where there is one."""
+    page = f"/lab/tree/{notebook}" if (folder / notebook).exists() else "/lab"
     command = [sys.executable, "-m", "jupyterlab", *QUIET]
     command += [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url={page}"]
+    command.append(f"--LabApp.workspaces_dir={folder / WORKSPACES}")
     if port is not None:
         command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     if not browser:
@@ -148,27 +170,39 @@ def is_busy(port: int) -> bool:
 def main(argv: list[str]) -> int:
     """The command. Exit status: JupyterLab's, or 2 for wrong arguments."""
     parser = argparse.ArgumentParser(
-        prog="python3 -m course_utils lab", description="Open the course in JupyterLab; Ctrl-C ends it."
+        prog="python3 -m course_utils lab",
+        usage="%(prog)s [CHAPTER] [OPTIONS] [-- OPTIONS of jupyter lab]",
+        description="Open the course in JupyterLab; Ctrl-C ends it.",
     )
-    parser.add_argument(
+    parser.add_argument("chapter", nargs="?", help="its number, such as 05; without it, 00")
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument(
         "--instructor",
         action="store_true",
         help="the originals with their outputs, not your own copy in my_course/",
     )
+    whose.add_argument("--home", metavar="FOLDER", type=Path, help="your own copy there, as FOLDER/my_course")
     parser.add_argument("--port", type=int, help="this port, and no other")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument(  # __main__ has taken it by now; it stands here to be told by --help
         "--offline", metavar="FOLDER", help="if .venv is to be made: from this folder, without a network"
     )
-    parser.add_argument("more", nargs="*", metavar="-- OPTIONS", help="options of jupyter lab, after --")
-    args = parser.parse_args(argv)
+    end = argv.index("--") if "--" in argv else len(argv)
+    args, more = parser.parse_args(argv[:end]), argv[end + 1 :]
     if args.port is not None and not 0 < args.port < 65536:
         parser.error(f"--port {args.port}: a port is a number from 1 to 65535")
     if args.port and is_busy(args.port):
         parser.error(
             f"--port {args.port}: another program uses it; without --port, the next free one is taken"
         )
-    folder = ROOT / "notebooks" if args.instructor else own_copy()
+    home = args.home and args.home.expanduser().resolve()
+    folder = ROOT / "notebooks" if args.instructor else (home or ROOT) / "my_course"
+    try:
+        notebook = page_of(args.chapter, folder) if args.chapter else FIRST
+    except ValueError as error:
+        parser.error(str(error))
+    if not args.instructor:
+        own_copy(home)
     print(f"JupyterLab opens {folder}; end it with Ctrl-C.")
-    become(jupyter(folder, args.port, not args.no_browser, args.more), dict(os.environ))
+    become(jupyter(folder, args.port, not args.no_browser, more, notebook), dict(os.environ))
     raise AssertionError("become() does not return")
