@@ -152,6 +152,23 @@ def test_somebody_elses_folder_is_not_removed(small_repository: Path) -> None:
     assert [path.name for path in place.venv.iterdir()] == ["mine"]
 
 
+def test_a_python_in_a_home_that_is_closed_to_others(
+    small_repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, stat = Place(small_repository), Path.stat
+    place.venv.mkdir()
+    write_note(place, finished=True)
+
+    def refuse(path: Path, **options: bool) -> os.stat_result:
+        if path == place.python:  # a link to a Python below a folder that this user may not enter
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(SetupError, match=r"This user can't start .*\nHave \.venv removed"):
+        prepare(place, [].append)
+
+
 def test_no_network(small_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place(small_repository)
     with socket.socket() as nobody:  # bound and not listening: a connection is refused

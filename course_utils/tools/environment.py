@@ -54,7 +54,14 @@ def wanted(place: Place) -> dict[str, str]:
 
 
 def look(place: Place) -> tuple[str, str]:
-    """What .venv needs, and why: "nothing", "make", "make again", "install", or "adopt" if made by hand."""
+    """What .venv needs ("nothing", "make", "make again", "install", "adopt" if made by hand), and why."""
+    try:
+        return _look(place)
+    except PermissionError as error:
+        raise _not_for_this_user(place, error) from error
+
+
+def _look(place: Place) -> tuple[str, str]:
     if not place.venv.exists():
         return "make", ""
     try:
@@ -71,11 +78,21 @@ def look(place: Place) -> tuple[str, str]:
         return "make again", f"it was made for another folder, {note.get('folder')}"
     if note.get("python") != now["python"]:
         return "make again", f"it has Python {note.get('python')}, and this is Python {now['python']}"
-    if not place.python.exists():
+    try:
+        place.python.stat()  # exists() would be silent on one that this user can't reach
+    except (FileNotFoundError, NotADirectoryError):
         return "make again", "the Python that it was made with is gone"
     if note.get("requirements") != now["requirements"]:
         return "install", "requirements.txt or pyproject.toml has changed"
     return "nothing", ""
+
+
+def _not_for_this_user(place: Place, error: OSError) -> SetupError:
+    return SetupError(
+        f"This user can't start .venv's Python, {os.path.realpath(place.python)} ({error.strerror}).\n"
+        "Have .venv removed by whoever made it, then make it with a Python that all users can run, such as\n"
+        "/usr/bin/python3 -m course_utils lab"
+    )
 
 
 def is_ready(place: Place) -> bool:
@@ -217,7 +234,10 @@ def enter(place: Place, argv: list[str], wheelhouse: Path | None = None) -> None
     if inside:  # an activated .venv that needs mending, which can't be done from within
         become([getattr(sys, "_base_executable", ""), "-m", "course_utils", *argv], clean())
     prepare(place, wheelhouse=wheelhouse)
-    become([str(place.python), "-m", "course_utils", *argv], {**clean(), **_names(place), ENTERED: "1"})
+    try:
+        become([str(place.python), "-m", "course_utils", *argv], {**clean(), **_names(place), ENTERED: "1"})
+    except PermissionError as error:
+        raise _not_for_this_user(place, error) from error
 
 
 def clean() -> dict[str, str]:
