@@ -3,6 +3,8 @@
 Standard library only, and written so that Python 3.6 can still read it and say that it is too old.
 """
 
+import difflib
+import errno
 import importlib
 import os
 import shutil
@@ -26,7 +28,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 USAGE = """usage: python3 -m course_utils COMMAND [OPTIONS]
 
   lab       open the course in JupyterLab: your own copy, in my_course/
+              05                 opened at that chapter
               --instructor       the originals, with their outputs
+              --home FOLDER      your own copy there, as FOLDER/my_course
               --no-browser       only print the address
               --port N           this port, and no other
               -- OPTIONS         options of jupyter lab
@@ -85,10 +89,35 @@ def offline(command, rest):
         name, equals, folder = word.partition("=")
         if name == "--offline":
             after = place + 1
-            if command == "lab" and not equals and ours[after:] and not ours[after].startswith("-"):
+            if command == "lab" and not equals and ours[after:] and _may_be_folder(ours[after]):
                 folder, after = ours[after], after + 1  # elsewhere the next word may be a path of pytest's
             return rest[:place] + rest[after:], os.path.abspath(folder or os.path.join(ROOT, "wheelhouse"))
     return rest, None
+
+
+def _may_be_folder(word):
+    """Whether it can be the folder after --offline: no option, and no chapter's number."""
+    return not word.startswith("-") and (os.path.isdir(word) or not word.isdigit())
+
+
+def no_command(word):
+    """That there is no such command, and which one may have been meant."""
+    near = difflib.get_close_matches(word, MODULES, n=1)
+    meant = f"; did you mean {near[0]}?" if near else "."
+    return f"There is no command {word!r}{meant}\npython3 -m course_utils --help names them all."
+
+
+def not_written(error):
+    """What to do where something in the repository can't be written; an empty text for any other error."""
+    rights = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
+    place = os.path.realpath(str(error.filename or ""))
+    inside = error.errno in rights and place.startswith(os.path.realpath(ROOT) + os.sep)
+    if not inside and error.errno != errno.ENOSPC:
+        return ""
+    return f"{error}\n" + (
+        "This command writes in the repository: mend the rights there or make room, "
+        "or start it in a copy that is yours."
+    )
 
 
 def main(argv):
@@ -98,7 +127,7 @@ def main(argv):
         print(USAGE, end="")
         return 0
     if command not in MODULES:
-        problem = USAGE + (f"\nThere is no command {command!r}." if command else "\nWhich command?")
+        problem = no_command(command) if command else USAGE + "\nWhich command?"
     else:
         problem = wrong_python(sys.version_info[:2]) or wrong_folder()
     if problem:
@@ -114,7 +143,10 @@ def main(argv):
         place = environment.Place(ROOT)
         if ("-h" in rest or "--help" in rest) and not environment.is_ready(place):
             print(USAGE, end="")
+            print(f"\nOnce lab has made .venv, {command} --help says what {command} takes.")
             return 0
+        if folder and environment.ENTERED not in os.environ and environment.is_ready(place):
+            print(".venv is there already: --offline is not needed, and was passed over.", file=sys.stderr)
         environment.enter(place, argv, folder and Path(folder))  # comes back only inside .venv
         return importlib.import_module("course_utils.tools." + MODULES[command]).main(rest)
     except environment.SetupError as error:
@@ -125,6 +157,11 @@ def main(argv):
             raise
         environment.distrust(place)
         print(f"\n.venv lacks {error.name}. The same command again makes it whole.", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if not not_written(error):
+            raise
+        print(f"\n{not_written(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)

@@ -1,6 +1,7 @@
 """`python3 -m course_utils`: what starts on a bare Python, how it enters .venv, and what `test` runs."""
 
 import ast
+import errno
 import json
 import os
 import shutil
@@ -84,12 +85,50 @@ def test_help_names_the_commands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "says"), [([], "Which command?"), (["labb"], "There is no command 'labb'.")]
+    ("argv", "says"),
+    [
+        (["slide", "13"], "There is no command 'slide'; did you mean slides?\n"),
+        (["xyz"], "There is no command 'xyz'.\n"),
+    ],
 )
 def test_what_is_no_command(argv: list[str], says: str) -> None:
     done = start(ROOT, *argv)
     assert done.returncode == 2
-    assert done.stderr.rstrip().endswith(says)
+    assert done.stderr == says + "python3 -m course_utils --help names them all.\n"
+
+
+def test_no_command_at_all() -> None:
+    done = start(ROOT)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "Which command?")
+
+
+def test_what_can_not_be_written_in_the_repository_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from course_utils.tools import site
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(commands, "ROOT", str(tmp_path))
+    monkeypatch.setattr(site, "ROOT", tmp_path)
+    monkeypatch.setattr(environment, "enter", lambda *_: None)
+    (tmp_path / "build").write_text("")  # root may write everywhere, but not in a file's folder
+    assert commands.main(["site"]) == 1
+    assert f"'{tmp_path / 'build'}'\nThis command writes in the repository" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "is_told"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", f"{ROOT}/build/site.lock"), True),
+        (OSError(errno.EROFS, "Read-only file system", f"{ROOT}/build"), True),
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (PermissionError(errno.EACCES, "Permission denied", "/elsewhere"), False),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", f"{ROOT}/build/x"), False),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), False),
+    ],
+)
+def test_which_errors_are_told_so(error: OSError, is_told: bool) -> None:
+    assert bool(commands.not_written(error)) is is_told
 
 
 def test_started_elsewhere_it_says_where_to_go(tmp_path: Path) -> None:
@@ -110,7 +149,9 @@ def test_started_elsewhere_it_says_where_to_go(tmp_path: Path) -> None:
 def test_the_way_into_the_environment(small_repository: Path) -> None:
     place = Place(small_repository)
     (small_repository / "course_utils" / "tools" / "run.py").write_text(SAYS_WHERE)
-    assert "usage" in start(small_repository, "run", "--help").stdout
+    asked = start(small_repository, "run", "--help").stdout
+    assert "usage" in asked
+    assert asked.endswith("\nOnce lab has made .venv, run --help says what run takes.\n")
     assert not place.venv.exists()  # asking how costs nothing
 
     first = start(small_repository, "run", "02", "--fast", PYTHONPATH="/elsewhere")
@@ -130,6 +171,10 @@ def test_the_way_into_the_environment(small_repository: Path) -> None:
         assert again.stderr == ""
         assert Path(json.loads(again.stdout)[0]) == place.venv
 
+    needless = start(small_repository, "run", "--offline=nowhere")
+    assert needless.returncode == 7
+    assert needless.stderr == ".venv is there already: --offline is not needed, and was passed over.\n"
+
     environment.distrust(place)  # as a set-up leaves it that was killed, and the person has it activated
     mended = start(small_repository, "run", python=place.python)
     assert mended.returncode == 7, mended.stderr
@@ -147,6 +192,19 @@ def test_a_program_that_is_not_in_the_environment_does_not_go_round_for_ever(sma
     done = start(small_repository, "run", COURSE_UTILS_ENTERED="1")
     assert done.returncode == 1
     assert "does not start inside .venv" in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights of POSIX")
+def test_a_python_that_this_user_can_not_start(small_repository: Path) -> None:
+    place = Place(small_repository)
+    place.scripts.mkdir(parents=True)
+    place.python.write_text("#!/bin/sh\n")  # without the right to execute it, which root lacks then, too
+    environment.write_note(place, finished=True)
+    done = start(small_repository, "run")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"\nThis user can't start .venv's Python, {place.python}")
+    assert "Python that all users can run, such as\n/usr/bin/python3 -m course_utils lab" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.fixture

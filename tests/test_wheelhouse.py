@@ -165,6 +165,7 @@ def test_no_setting_of_pip_leads_elsewhere(monkeypatch: pytest.MonkeyPatch) -> N
         ("lab", ["--offline"], [], "wheelhouse"),
         ("lab", ["--offline", "stick", "--port", "1"], ["--port", "1"], "stick"),
         ("lab", ["--offline", "--port", "1"], ["--port", "1"], "wheelhouse"),
+        ("lab", ["--offline", "05"], ["05"], "wheelhouse"),
         ("lab", ["--", "--offline"], ["--", "--offline"], None),
         ("test", ["--offline", "tests"], ["tests"], "wheelhouse"),
         ("test", ["--offline=stick", "tests"], ["tests"], "stick"),
