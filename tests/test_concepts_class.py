@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from course_utils.concepts.question import sitting
+from course_utils.tools import concept_notes, csv_file
 from course_utils.tools import concepts as command
-from course_utils.tools import csv_file, handed_in
 from course_utils.tools.install import SetupError
 
 Told = Callable[..., str]
@@ -166,7 +166,7 @@ def test_what_can_not_be_read_has_a_reason_in_words(
 
 
 def test_a_file_that_is_too_large(folder: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handed_in, "LARGEST", 10)
+    monkeypatch.setattr(concept_notes, "LARGEST", 10)
     assert "ann/progress.json: too large" in told()
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from course_utils.concepts.question import PARTS, SITTINGS, Item, Question, key, sitting
 from course_utils.tools import csv_file
-from course_utils.tools.handed_in import students
+from course_utils.tools.concept_notes import students
 from course_utils.tools.run import ROOT
 
 HEAD = (

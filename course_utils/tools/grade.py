@@ -7,6 +7,7 @@ the chapter's own check. That stops edited checks; it does not stop hostile code
 
 import argparse
 import contextlib
+import csv
 import json
 import os
 import queue
@@ -21,7 +22,7 @@ from typing import Any, TextIO
 from course_utils.exercises.judging import fail, find, judge
 from course_utils.exercises.verdict import NOT_RIGHT, Verdict
 from course_utils.report import RankError, RankTimeout
-from course_utils.tools import csv_file, submission
+from course_utils.tools import submission
 from course_utils.tools.run import ROOT
 
 TIMEOUT = 120  # seconds for one exercise
@@ -120,23 +121,22 @@ def table(grades: list[Grade]) -> str:
     return "\n".join(lines)
 
 
-def lines(grades: list[Grade]) -> list[list[str]]:
-    """A line a submission and exercise, below a head; a submission that could not be read has one line."""
-    rows = [["submission", "exercise", "status", "message", "came", "hint", "remarks"]]
-    for graded in grades:
-        remarks = "; ".join(graded.remarks)
-        if not graded.verdicts:
-            rows.append([graded.name, "", "could not be graded", "", "", "", remarks])
-        for exercise, v in sorted(graded.verdicts.items()):
-            rows.append([graded.name, exercise, v.status, v.message, v.came, v.hint, remarks])
-    return rows
+def write_csv(path: Path, grades: list[Grade]) -> None:
+    """A line a submission and exercise; a submission that could not be read has one line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["submission", "exercise", "status", "message", "came", "hint", "remarks"])
+        for graded in grades:
+            remarks = "; ".join(graded.remarks)
+            if not graded.verdicts:
+                rows.writerow([graded.name, "", "could not be graded", "", "", "", remarks])
+            for exercise, v in sorted(graded.verdicts.items()):
+                rows.writerow([graded.name, exercise, v.status, v.message, v.came, v.hint, remarks])
 
 
 def main(argv: list[str]) -> int:
-    """The command. Exit status: 0 all are graded, whatever the grades; 2 wrong arguments; 130 interrupted.
-
-    Raises SetupError, before anything is graded, where the file can't be written.
-    """
+    """The command. Exit status: 0 all are graded, whatever the grades; 2 wrong arguments; 130 interrupted."""
     parser = argparse.ArgumentParser(
         prog="python3 -m course_utils grade", description="Grade the exercises of submitted notebooks."
     )
@@ -151,7 +151,6 @@ def main(argv: list[str]) -> int:
         found = submission.find(args.path)
     except ValueError as error:
         parser.error(str(error))
-    csv_file.check(args.csv)
     grades, status = [], 0
     try:
         for number, (name, path) in enumerate(found, 1):
@@ -162,5 +161,6 @@ def main(argv: list[str]) -> int:
         status = 130
     if grades:
         print(f"\n{table(grades)}")
-        print(f"\nthe reasons are in {csv_file.save(args.csv, lines(grades))}")
+        write_csv(args.csv, grades)
+        print(f"\nthe reasons are in {args.csv}")
     return status
