@@ -12,10 +12,12 @@ import pytest
 
 from course_utils.exercises.solution import solution_source
 from course_utils.tools import grade as command
-from course_utils.tools import submission
+from course_utils.tools import student_file
 from course_utils.tools.grade import grade
+from course_utils.tools.grade_table import NO_VERDICT, NOT_FOUND
 from course_utils.tools.lab import without_outputs
 from course_utils.tools.run import chapters
+from course_utils.tools.submission import load
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTER = ROOT / "notebooks" / "02_gradient_equivalence.ipynb"
@@ -40,6 +42,18 @@ def hand_in(path: Path, **cells: str) -> Path:
     return path
 
 
+def change(path: Path, **fields: Any) -> list[dict[str, Any]]:
+    """Write the notebook again with these fields, and return its cells."""
+    notebook = json.loads(path.read_text("utf-8")) | fields
+    path.write_text(json.dumps(notebook), "utf-8")
+    return notebook["cells"]
+
+
+def taken(path: Path, name: str = "weighted_average") -> str:
+    """The source that is run for an exercise of the notebook at ``path``; empty where there is none."""
+    return next("".join(text for _, text in task.cells) for task in load(path).tasks if task.name == name)
+
+
 def first(path: Path, source: str, **options: Any) -> Any:
     """The verdict on exercise 02.1 where ``source`` stands in its cell, and nothing in the others."""
     return grade("one", hand_in(path / "one.ipynb", ex_1_stub=source), **options).verdicts["02.1"]
@@ -53,11 +67,14 @@ def test_a_class_hands_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     hand_in(folder / "cem" / "02.ipynb")
     hand_in(folder / "dot" / "02.ipynb", ex_1_stub=HANGS)
     hand_in(folder / "eve" / "02.ipynb", ex_1_stub=FORGETS, ex_1_check="print('02.1 right')")
+    cells = change(hand_in(folder / "hal" / "02.ipynb", ex_1_stub=all_right["ex_1_stub"]))
+    cells = [{key: cell[key] for key in cell if key != "id"} for cell in cells if cell["id"] != "ex-2-stub"]
+    change(folder / "hal" / "02.ipynb", cells=cells, nbformat_minor=4)
     (folder / "ann" / "concepts_part_1.ipynb").write_text("{}")  # a concept test: nothing to grade, no row
     (folder / "fay").mkdir()
     (folder / "fay" / "02.ipynb").write_text("# my solution\n")
     (folder / "gus").mkdir()
-    (folder / "gus" / "02.ipynb").write_text(" " * (submission.LARGEST + 1))
+    (folder / "gus" / "02.ipynb").write_text(" " * (student_file.LARGEST + 1))
     assert command.main([str(folder), "--csv", str(tmp_path / "grades.csv")]) == 0
     printed = capsys.readouterr().out
     rows = {row[0]: row[1:] for row in map(str.split, printed.split("submission", 1)[1].splitlines()) if row}
@@ -65,13 +82,17 @@ def test_a_class_hands_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert rows["bob/02"] == ["✗", "✓", "○"]
     assert rows["cem/02"] == ["○", "○", "○"]
     assert rows["dot/02"] == rows["eve/02"] == ["✗", "○", "○"]
+    assert rows["hal/02"] == ["✓", "?", "○"]
     assert rows["fay/02"] == rows["gus/02"] == ["-", "-", "-"]
     assert "eve/02: check cell 'ex-1-check' was changed: the chapter's own is used" in printed
     assert "fay/02: not a notebook" in printed
+    assert "hal/02: cell 'ex-2-stub' is missing, and no other cell defines token_loss" in printed
+    assert "hal/02: not in ex-1-stub, ex-3-stub, taken from the cells that define them: weighted" in printed
+    assert "hal/02: check cell" not in printed
     assert "gus/02: 10 MB: a submission has at most 10 MB" in printed
-    with (tmp_path / "grades.csv").open(newline="", encoding="utf-8") as file:
+    with (tmp_path / "grades.csv").open(newline="", encoding="utf-8-sig") as file:
         lines = list(csv.DictReader(file))
-    assert len(lines) == 5 * 3 + 2
+    assert len(lines) == 6 * 3 + 2
     reasons = {line["submission"]: line for line in lines if line["exercise"] in ("02.1", "")}
     assert "not finished after" in reasons["dot/02"]["message"]
     assert "waits in barrier" in reasons["dot/02"]["came"]
@@ -99,7 +120,8 @@ def test_what_cannot_be_run_is_not_right_and_says_why(tmp_path: Path, source: st
 def test_one_that_never_ends_is_ended_and_leaves_no_process(tmp_path: Path) -> None:
     before = {process.pid for process in psutil.process_iter()}
     verdict = first(tmp_path, LOOPS, timeout=5)
-    assert verdict.message == "it had not finished after 5 s"
+    assert verdict.status == NO_VERDICT
+    assert verdict.message == "it had not finished after 5 s, the limit --timeout"
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         left = [p for p in psutil.process_iter(["cmdline"]) if p.pid not in before and _is_ours(p)]
@@ -116,15 +138,70 @@ def _is_ours(process: psutil.Process) -> bool:
 @pytest.mark.skipif("not hasattr(__import__('os'), 'killpg')", reason="this system has no such limit")
 def test_one_that_takes_all_memory_is_stopped(tmp_path: Path) -> None:
     verdict = first(tmp_path, HOARDS, memory=4.0)
-    assert "can't allocate memory" in repr(verdict), verdict
+    assert verdict.status == NO_VERDICT
+    assert "--memory 4 (GiB)" in verdict.message
+    assert "can't allocate memory" in verdict.came
 
 
-def test_a_cell_that_is_missing_is_named(tmp_path: Path) -> None:
+@pytest.mark.skipif("not hasattr(__import__('os'), 'killpg')", reason="this system has no such limit")
+@pytest.mark.parametrize("memory", [0.01, 0.1])
+def test_a_right_answer_under_too_small_a_limit_is_not_called_wrong(
+    tmp_path: Path, memory: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = hand_in(tmp_path / "02.ipynb", ex_2_stub=solution_source("02.2"))
+    arguments = [str(path), "--memory", str(memory), "--csv", str(tmp_path / "grades.csv")]
+    assert command.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^02 +! +! +!$", printed, re.MULTILINE), printed
+    assert f"--memory {memory} (GiB)" in printed
+    assert "every rank calls" not in (tmp_path / "grades.csv").read_text("utf-8")
+
+
+def test_cells_that_are_missing_are_named(tmp_path: Path) -> None:
     path = hand_in(tmp_path / "02.ipynb")
-    notebook = json.loads(path.read_text("utf-8"))
-    notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] != "ex-1-stub"]
-    path.write_text(json.dumps(notebook), "utf-8")
-    assert submission.load(path).remarks == ["cell 'ex-1-stub' is missing"]
+    cells = change(path)
+    change(path, cells=[cell for cell in cells if cell["id"] not in ("ex-1-stub", "ex-2-check")])
+    assert load(path).remarks == [
+        "cell 'ex-1-stub' is missing, and no other cell defines weighted_average",
+        "check cells are missing, the chapter's own are used: ex-2-check",
+    ]
+    graded = grade("one", path)
+    assert graded.verdicts["02.1"].status == NOT_FOUND
+    assert not graded.verdicts["02.2"].attempted
+
+
+def test_ids_that_colab_keeps_in_the_metadata(tmp_path: Path) -> None:
+    path = hand_in(tmp_path / "02.ipynb", ex_1_stub=FORGETS)
+    cells = change(path)
+    for cell in cells:
+        cell["metadata"] = {"id": cell.pop("id")}
+    change(path, cells=cells, nbformat_minor=0)
+    assert FORGETS.strip() in taken(path)
+    assert load(path).remarks == []
+
+
+@pytest.mark.parametrize("left", ["nothing", "as it was given", "no code", "other names"])
+@pytest.mark.parametrize("answer", [FORGETS, BROKEN], ids=["Python", "no Python"])
+def test_an_answer_in_a_cell_of_the_student_is_found(tmp_path: Path, left: str, answer: str) -> None:
+    path = hand_in(tmp_path / "02.ipynb")
+    cells = change(path)
+    place = next(number for number, cell in enumerate(cells) if cell["id"] == "ex-1-stub")
+    cells.insert(place + 1, cells[place] | {"id": "5f1c", "source": answer})
+    if left == "nothing":
+        del cells[place]
+    elif left != "as it was given":
+        cells[place]["source"] = "" if left == "no code" else "half = 0.5\n"
+    change(path, cells=cells)
+    assert answer.strip() in taken(path)
+    assert load(path).remarks == ["not in ex-1-stub, taken from the cells that define them: weighted_average"]
+
+
+def test_an_answer_in_its_own_cell_goes_before_others(tmp_path: Path) -> None:
+    path = hand_in(tmp_path / "02.ipynb", ex_1_stub=FORGETS)
+    cells = change(path)
+    change(path, cells=[*cells, cells[-1] | {"cell_type": "code", "id": "5f1c", "source": LOOPS}])
+    assert FORGETS.strip() in taken(path)
+    assert load(path).remarks == []
 
 
 def test_a_notebook_of_no_chapter(tmp_path: Path) -> None:
@@ -155,34 +232,10 @@ def test_json_that_is_no_notebook_gets_its_row(tmp_path: Path, fields: dict[str,
     assert not any(verdict.passed for verdict in graded.verdicts.values())
 
 
-def test_students_who_are_named_one_by_one_keep_their_names(tmp_path: Path) -> None:
-    for student in ("ann", "bob"):
-        (tmp_path / student).mkdir()
-        (tmp_path / student / "02.ipynb").write_text("")
-    folders = [tmp_path / "ann", tmp_path / "bob"]
-    assert [name for name, _ in submission.find([tmp_path])] == ["ann/02", "bob/02"]
-    assert [name for name, _ in submission.find(folders)] == ["ann/02", "bob/02"]
-    assert [name for name, _ in submission.find([folder / "02.ipynb" for folder in folders])] == [
-        "ann/02",
-        "bob/02",
-    ]
-    assert [name for name, _ in submission.find([folders[0] / "02.ipynb"])] == ["02"]
-
-
-@pytest.mark.parametrize(
-    "arguments", [["nowhere"], ["."], ["--timeout", "0", "."], []], ids=["no path", "empty", "time", "none"]
-)
-def test_wrong_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as caught:
-        command.main(arguments)
-    assert caught.value.code == 2
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what the chapters import
 @pytest.mark.parametrize("chapter", chapters([]), ids=lambda path: path.stem)
 def test_an_exercise_takes_along_what_it_needs_and_runs_nothing_else(chapter: Path) -> None:
-    handed_in = submission.load(chapter)
+    handed_in = load(chapter)
     assert not handed_in.remarks
     assert handed_in.tasks
     for task in handed_in.tasks:

@@ -7,48 +7,59 @@ the chapter's own check. That stops edited checks; it does not stop hostile code
 
 import argparse
 import contextlib
-import csv
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from dataclasses import astuple, dataclass
+from collections import defaultdict
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, TextIO
 
 from course_utils.exercises.judging import fail, find, judge
 from course_utils.exercises.verdict import NOT_RIGHT, Verdict
 from course_utils.report import RankError, RankTimeout
-from course_utils.tools import submission
+from course_utils.tools import handed_in, submission
+from course_utils.tools.grade_table import (
+    NO_VERDICT,
+    NOT_FOUND,
+    Grade,
+    NoVerdict,
+    check_writable,
+    table,
+    write_csv,
+)
 from course_utils.tools.run import ROOT
 
 TIMEOUT = 120  # seconds for one exercise
 MEMORY = 4.0  # GiB for each process
-SIGNS = {"right": "✓", "not right": "✗", "not attempted yet": "○"}
-
-
-@dataclass
-class Grade:
-    """What became of one submission: its verdicts by exercise, or the reason why there are none."""
-
-    name: str
-    verdicts: dict[str, Verdict]
-    remarks: list[str]
+NO_MEMORY = re.compile(
+    r"MemoryError|bad_alloc|[Cc]an(no|')t allocate memory|failed to map segment|can't start new thread"
+)
 
 
 def grade(name: str, path: Path, timeout: float = TIMEOUT, memory: float = MEMORY) -> Grade:
     """Grade one notebook; ``timeout`` is in seconds an exercise, ``memory`` in GiB a process."""
     try:
-        handed_in = submission.load(path)
-    except (submission.Unreadable, OSError) as error:
-        return Grade(name, {}, [str(error)])
-    found: list[Verdict] = []
-    while left := handed_in.tasks[len(found) :]:  # another round where an exercise took its process with it
-        found += _verdicts(left, timeout, memory)
-    return Grade(name, {verdict.exercise: verdict for verdict in found}, handed_in.remarks)
+        notebook = submission.load(path)
+    except submission.Unreadable as error:
+        return Grade(name, remarks=[str(error)])
+    except OSError as error:
+        return Grade(name, remarks=[f"can't be read ({error.strerror})"])
+    verdicts: dict[str, Verdict] = {}
+    for task in notebook.tasks:
+        if not task.cells:
+            message = f"no cell of the notebook defines {task.name}"
+            verdicts[task.exercise] = NoVerdict(task.exercise, NOT_FOUND, message)
+    while left := [task for task in notebook.tasks if task.exercise not in verdicts]:
+        # another round where an exercise took its process with it
+        verdicts |= {verdict.exercise: verdict for verdict in _verdicts(left, timeout, memory)}
+    return Grade(name, verdicts, notebook.remarks, notebook.chapter)
 
 
 def _verdicts(tasks: list[submission.Task], timeout: float, memory: float) -> list[Verdict]:
@@ -66,10 +77,14 @@ def _verdicts(tasks: list[submission.Task], timeout: float, memory: float) -> li
             for task in tasks:
                 line = lines.get(timeout=timeout)
                 if not line:
-                    return [*found, _lost(task, "its process died: out of memory, or ended by its own code")]
-                found.append(verdict(task.exercise, json.loads(line)))
+                    reason = (
+                        f"its process died: it met the limit --memory {memory:g} (GiB), or its code ended it"
+                    )
+                    return [*found, NoVerdict(task.exercise, NO_VERDICT, reason)]
+                found.append(verdict(task.exercise, json.loads(line), memory))
         except queue.Empty:
-            return [*found, _lost(task, f"it had not finished after {timeout:g} s")]
+            reason = f"it had not finished after {timeout:g} s, the limit --timeout"
+            return [*found, NoVerdict(task.exercise, NO_VERDICT, reason)]
         finally:
             _kill(process)  # the ranks end with their notebook, which this process is for them
     return found
@@ -81,10 +96,6 @@ def _read(stream: TextIO, lines: "queue.Queue[str]") -> None:
     lines.put("")
 
 
-def _lost(task: submission.Task, reason: str) -> Verdict:
-    return Verdict(task.exercise, NOT_RIGHT, reason, hint=find(task.exercise).timeout_hint)
-
-
 def _kill(process: subprocess.Popen) -> None:
     with contextlib.suppress(ProcessLookupError):
         if hasattr(os, "killpg"):
@@ -93,12 +104,18 @@ def _kill(process: subprocess.Popen) -> None:
             process.kill()
 
 
-def verdict(exercise: str, found: list[dict[str, Any]]) -> Verdict:
-    """The verdict on what the ranks saw, world size by world size, as ``check`` makes it in a notebook."""
+def verdict(exercise: str, found: list[dict[str, Any]], memory: float) -> Verdict:
+    """The verdict on what the ranks saw, world size by world size, as ``check`` makes it in a notebook.
+
+    There is none where a process did not get the memory that it asked for, of ``memory`` GiB.
+    """
     how, result = find(exercise), Verdict(exercise, NOT_RIGHT, "no rank was started")
     for ranks in found:
         if "seen" in ranks:
             result = judge(exercise, how, ranks["seen"])
+        elif NO_MEMORY.search(ranks["report"]):
+            message = f"it asked for more memory than the limit --memory {memory:g} (GiB) leaves a process"
+            return NoVerdict(exercise, NO_VERDICT, message, came=ranks["report"])
         else:
             failures = {int(rank): line for rank, line in ranks["failures"].items()}
             kind = RankTimeout if ranks["timeout"] else RankError
@@ -108,31 +125,17 @@ def verdict(exercise: str, found: list[dict[str, Any]]) -> Verdict:
     return result
 
 
-def table(grades: list[Grade]) -> str:
-    """A row a submission, a column an exercise; below it what is to be said of single submissions."""
-    exercises = sorted({exercise for graded in grades for exercise in graded.verdicts})
-    width = max(len("submission"), *(len(graded.name) for graded in grades))
-    lines = [f"{'submission':{width}}  {'  '.join(exercises)}".rstrip()]
-    for graded in grades:
-        signs = [SIGNS[graded.verdicts[e].status] if e in graded.verdicts else "-" for e in exercises]
-        lines.append(f"{graded.name:{width}}  {'  '.join(f'{sign:^4}' for sign in signs)}".rstrip())
-    lines += ["", "✓ right   ✗ not right   ○ not attempted   - not handed in"]
-    lines += [f"{graded.name}: {remark}" for graded in grades for remark in graded.remarks]
-    return "\n".join(lines)
-
-
-def write_csv(path: Path, grades: list[Grade]) -> None:
-    """A line a submission and exercise; a submission that could not be read has one line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(["submission", "exercise", "status", "message", "came", "hint", "remarks"])
-        for graded in grades:
-            remarks = "; ".join(graded.remarks)
-            if not graded.verdicts:
-                rows.writerow([graded.name, "", "could not be graded", "", "", "", remarks])
-            for exercise, v in sorted(graded.verdicts.items()):
-                rows.writerow([graded.name, exercise, v.status, v.message, v.came, v.hint, remarks])
+def _remark_copies(grades: list[Grade], notebooks: list[tuple[str, Path]]) -> None:
+    """Say where a folder has several notebooks of one chapter: mostly two downloads of one student."""
+    together = defaultdict(list)
+    for graded, (_, path) in zip(grades, notebooks, strict=False):  # an interrupted run has fewer grades
+        together[path.absolute().parent, graded.chapter].append(graded)
+    for (_, chapter), alike in together.items():
+        if chapter and len(alike) > 1:
+            names = ", ".join(graded.name for graded in alike[:3]) + (", ..." if len(alike) > 3 else "")
+            alike[-1].remarks.append(
+                f"{len(alike)} notebooks of chapter {chapter} in its folder, all are graded: {names}"
+            )
 
 
 def main(argv: list[str]) -> int:
@@ -141,26 +144,59 @@ def main(argv: list[str]) -> int:
         prog="python3 -m course_utils grade", description="Grade the exercises of submitted notebooks."
     )
     parser.add_argument("path", nargs="+", type=Path, help="notebooks, or folders of notebooks")
-    parser.add_argument("--csv", type=Path, default=ROOT / "build" / "grades.csv", help="(%(default)s)")
+    parser.add_argument(
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        default=ROOT / "build" / "grades.csv",
+        help="(%(default)s); a file of that name is kept as grades.1.csv and so on",
+    )
     parser.add_argument("--timeout", type=float, default=TIMEOUT, help="seconds an exercise (%(default)s)")
     parser.add_argument("--memory", type=float, default=MEMORY, help="GiB for each process (%(default)s)")
     args = parser.parse_args(argv)
     if not (args.timeout > 0 and args.memory > 0):
         parser.error("--timeout and --memory are numbers greater than 0")
     try:
-        found = submission.find(args.path)
+        found = handed_in.find(args.path)
+        if args.path[0].is_file() and len(args.path) == 1:
+            _check_readable(args.path[0])
     except ValueError as error:
         parser.error(str(error))
-    grades, status = [], 0
     try:
-        for number, (name, path) in enumerate(found, 1):
-            print(f"{number} of {len(found)}: {name}", flush=True)
+        check_writable(args.csv)
+    except OSError as error:
+        parser.error(f"{args.csv} can't be written ({error.strerror}): name another file with --csv FILE")
+    return _grade_all(found, args)
+
+
+def _check_readable(path: Path) -> None:
+    """Raises ValueError for a file that is no notebook of the course: alone, it was not meant."""
+    try:
+        submission.load(path)
+    except (submission.Unreadable, OSError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _grade_all(found: handed_in.HandedIn, args: argparse.Namespace) -> int:
+    """Grade one after the other, then show and write what there is, also after an interrupt."""
+    grades, target, total = [], args.csv, len(found.notebooks)
+    try:
+        for number, (name, path) in enumerate(found.notebooks, 1):
+            print(f"{number} of {total}: {name}", flush=True)
             grades.append(grade(name, path, args.timeout, args.memory))
     except KeyboardInterrupt:
-        print(f"interrupted: {len(grades)} of {len(found)} are graded", file=sys.stderr)
-        status = 130
+        print(f"interrupted: {len(grades)} of {total} are graded", file=sys.stderr)
+        target = args.csv.with_stem(f"{args.csv.stem}.interrupted")
     if grades:
-        print(f"\n{table(grades)}")
-        write_csv(args.csv, grades)
-        print(f"\nthe reasons are in {args.csv}")
-    return status
+        _remark_copies(grades, found.notebooks)
+        print(f"\n{table(grades, found)}")
+        try:
+            kept = write_csv(target, grades, found)
+        except OSError as error:  # since grading began: a full disk, or a folder that is gone
+            print(f"{target} can't be written ({error.strerror})", file=sys.stderr)
+            target = Path(tempfile.mkdtemp(prefix="grades-"), target.name)
+            kept = write_csv(target, grades, found)
+        print(f"\nthe reasons are in {target}")
+        if kept:
+            print(f"what was {target.name} before is kept as {kept.name}")
+    return 0 if len(grades) == total else 130

@@ -1,7 +1,7 @@
-"""A student's notebook, read for grading: its exercise cells, and what of the chapter they need to run.
+"""A student's notebook made ready for grading: its exercise cells, and what of the chapter they need to run.
 
-Nothing of it is executed here. A cell is found by its id, as the chapter has it; whatever else the student
-changed, added or removed does not count.
+Nothing of it is executed here. An answer is found by its cell's id, as the chapter has it; where that cell is
+missing or as it was given, by the name that it defines. Whatever else the student changed does not count.
 """
 
 import ast
@@ -11,16 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from IPython.core.inputtransformer2 import TransformerManager
+from nbformat import NotebookNode
 
 from course_utils.exercises.solution import statement_text
+from course_utils.tools import student_file
 from course_utils.tools.form_text import tags
 from course_utils.tools.run import chapters, read
+from course_utils.tools.student_file import Cell, Unreadable
 
-LARGEST = 10 * 2**20  # bytes: a chapter has at most 1 MB, with its outputs
-
-
-class Unreadable(ValueError):
-    """There is nothing to grade in this file; the message says why."""
+NO_PYTHON = (
+    SyntaxError,
+    ValueError,
+    RecursionError,
+    MemoryError,
+)  # the last two for what is nested too deeply
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Task:
     Attributes:
         exercise: its id, such as "13.1".
         name: what the check cell passes to ``check``: a function, a class or a value.
-        cells: the sources that define it, the student's cell last, each with the cell's id.
+        cells: the sources that define it, the student's cell last, each with the cell's id; none where the
+            notebook has no cell that defines it.
     """
 
     exercise: str
@@ -40,70 +45,79 @@ class Task:
 
 @dataclass
 class Submission:
-    """A notebook to grade. ``remarks`` says what was found in it and not taken."""
+    """A notebook to grade. ``remarks`` says what is missing in it, or was not taken."""
 
+    chapter: str
     tasks: list[Task] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
 
-def find(paths: list[Path]) -> list[tuple[str, Path]]:
-    """The notebooks in files and folders, sorted, each with a name: its path in the folder without ".ipynb".
-
-    Where there are several, a folder's own name stands before, and a file's folder where names are alike.
-    Raises ValueError for a path that does not exist, or where there is no notebook at all.
-    """
-    found = []
-    stems = [path.stem for path in paths if path.is_file()]
-    for path in paths:
-        if path.is_dir():
-            folder = path.resolve()
-            base = folder.parent if len(paths) > 1 else folder
-            inside = [file for file in folder.rglob("*.ipynb") if not _passed_over(file.relative_to(folder))]
-            found += [(file.relative_to(base).with_suffix("").as_posix(), file) for file in sorted(inside)]
-        elif path.is_file():
-            alike = stems.count(path.stem) > 1
-            found.append((f"{path.resolve().parent.name}/{path.stem}" if alike else path.stem, path))
-        else:
-            raise ValueError(f"{path}: there is no such file or folder")
-    if not found:
-        raise ValueError(f"no notebooks (*.ipynb) in {', '.join(map(str, paths))}")
-    return found
-
-
-def _passed_over(path: Path) -> bool:
-    """Whether it is hidden, or a concept test, which has no exercises."""
-    return any(part.startswith(".") for part in path.parts) or path.name.startswith("concepts_part_")
-
-
 def load(path: Path) -> Submission:
-    """Read a submission. Raises Unreadable where it is too large, no notebook, or of no chapter."""
-    size = path.stat().st_size
-    if size > LARGEST:
-        raise Unreadable(f"{size / 2**20:.0f} MB: a submission has at most {LARGEST // 2**20} MB")
-    try:
-        student = read(path)
-        title = str(student.metadata.get("title", ""))
-        sources = {cell.get("id", ""): str(cell.source) for cell in student.cells if cell.cell_type == "code"}
-    except (ValueError, KeyError, AttributeError) as error:
-        raise Unreadable(f"not a notebook ({str(error)[:100]})") from error
-    submission = Submission()
-    original = [cell for cell in read(_chapter(title, path.name)).cells if cell.cell_type == "code"]
+    """Read a submission. Raises Unreadable where it is too large, no notebook or of no chapter; OSError."""
+    title, student = student_file.read(path)
+    chapter = _chapter(title, path.name)
+    submission = Submission(chapter.name[:2])
+    original = [cell for cell in read(chapter).cells if cell.cell_type == "code"]
     program = []  # the chapter's code with the student's exercises in it, cell by cell
-    for cell in original:
+    absent, moved, unchecked = set(), {}, []
+    for place, cell in enumerate(original):
         kind = set(tags(cell))
-        source = cell.source
         if "exercise" in kind:
-            source = sources.get(cell.id)
-            if source is None:
-                submission.remarks.append(f"cell '{cell.id}' is missing")
-                source = cell.source
+            name = _checked(next(later for later in original[place:] if "check" in tags(later)).source)[0][1]
+            sources, by_id = _answer(cell, name, student, original)
+            if not sources:
+                absent.add(name)
+                submission.remarks.append(f"cell '{cell.id}' is missing, and no other cell defines {name}")
+            elif not by_id:
+                moved[name] = cell.id
+            program += [(cell.id, source, False) for source in sources or [cell.source]]
         elif "check" in kind:
-            if sources.get(cell.id, "").strip() != cell.source.strip():
+            copies = [own.source.strip() for own in student if cell.id in own.ids]
+            if copies and copies[-1] != cell.source.strip():
                 submission.remarks.append(f"check cell '{cell.id}' was changed: the chapter's own is used")
-            submission.tasks += _tasks(cell.source, program)
-            continue
-        program.append((cell.id, source, "setup" in kind))
+            elif not copies and all(own.source.strip() != cell.source.strip() for own in student):
+                unchecked.append(cell.id)
+            for exercise, name in _checked(cell.source):
+                needs = [] if name in absent else needed(program, name)
+                submission.tasks.append(Task(exercise, name, needs))
+        else:
+            program.append((cell.id, cell.source, "setup" in kind))
+    if moved:
+        ids, names = ", ".join(moved.values()), ", ".join(moved)
+        submission.remarks.append(f"not in {ids}, taken from the cells that define them: {names}")
+    if unchecked:
+        cells = ", ".join(unchecked)
+        submission.remarks.append(f"check cells are missing, the chapter's own are used: {cells}")
     return submission
+
+
+def _answer(
+    stub: NotebookNode, name: str, student: list[Cell], original: list[NotebookNode]
+) -> tuple[list[str], bool]:
+    """The student's cells that are to stand for ``stub``, and whether that is the cell of its id.
+
+    Where that cell is missing, as in a notebook saved without ids, as it was given, or does not define
+    ``name``, the answer may stand in other cells: those that define it and are not the chapter's.
+    """
+    in_place = [cell.source for cell in student if stub.id in cell.ids][-1:]
+    touched = [source for source in in_place if source.strip() != stub.source.strip()]
+    if touched and _defines(touched[0], name):
+        return touched, True
+    given = {cell.source.strip() for cell in original}
+    known = {cell.id for cell in original} if in_place else set()
+    others = [cell for cell in student if not known & cell.ids and _defines(cell.source, name)]
+    written = [cell.source for cell in others if cell.source.strip() not in given]
+    if written:
+        return touched + written, False
+    untouched = [cell.source for cell in others if cell.source.strip() == stub.source.strip()]
+    return in_place or untouched[-1:], bool(in_place)
+
+
+def _defines(source: str, name: str) -> bool:
+    try:
+        return name in _names(TransformerManager().transform_cell(source))[0]
+    except NO_PYTHON:  # running it will say so
+        return bool(re.search(rf"^(?:(?:def|class)\s+{name}\b|{name}\s*=)", source, re.MULTILINE))
 
 
 def _chapter(*titles: str) -> Path:
@@ -119,15 +133,14 @@ def _chapter(*titles: str) -> Path:
     )
 
 
-def _tasks(check_cell: str, program: list[tuple[str, str, bool]]) -> list[Task]:
-    """A task for each ``check("13.1", name)`` of a check cell."""
+def _checked(check_cell: str) -> list[tuple[str, str]]:
+    """Exercise and name for each ``check("13.1", name)`` of a check cell."""
     calls = [node for node in ast.walk(ast.parse(check_cell)) if isinstance(node, ast.Call)]
-    found = []
-    for call in calls:
-        if isinstance(call.func, ast.Name) and call.func.id == "check":
-            exercise, answer = call.args
-            found.append(Task(exercise.value, answer.id, needed(program, answer.id)))
-    return found
+    return [
+        (call.args[0].value, call.args[1].id)
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id == "check"
+    ]
 
 
 def needed(program: list[tuple[str, str, bool]], name: str) -> list[tuple[str, str]]:
@@ -143,7 +156,7 @@ def needed(program: list[tuple[str, str, bool]], name: str) -> list[tuple[str, s
         try:
             parts = [statement_text(text, node) for node in ast.parse(text).body]
             statements += [(cell, part, *_names(part), setup) for part in parts]
-        except (SyntaxError, ValueError):
+        except NO_PYTHON:
             statements.append((cell, source, {name} if cell == program[-1][0] else set(), set(), False))
     kept = {index for index, (*_, setup) in enumerate(statements) if setup}
     open_names, seen = [(name, len(statements))], set()
