@@ -36,7 +36,7 @@ class Grade:
 
 
 def table(grades: list[Grade], handed_in: HandedIn) -> str:
-    """A row a submission, a column an exercise; below it what is to be said of single ones and of other files."""
+    """A row a submission, a column an exercise; below it what is to be said of single ones and of others."""
     exercises = sorted({exercise for graded in grades for exercise in graded.verdicts})
     width = max(len("submission"), *(len(graded.name) for graded in grades))
     lines = [f"{'submission':{width}}  {'  '.join(exercises)}".rstrip()]
