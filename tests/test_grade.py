@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from course_utils.exercises.solution import solution_source
+from course_utils.exercises.verdict import NOT_RIGHT
 from course_utils.tools import grade as command
 from course_utils.tools import student_file
 from course_utils.tools.grade import grade
@@ -144,17 +145,32 @@ def test_one_that_takes_all_memory_is_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif("not hasattr(__import__('os'), 'killpg')", reason="this system has no such limit")
-@pytest.mark.parametrize("memory", [0.01, 0.1])
 def test_a_right_answer_under_too_small_a_limit_is_not_called_wrong(
-    tmp_path: Path, memory: float, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = hand_in(tmp_path / "02.ipynb", ex_2_stub=solution_source("02.2"))
-    arguments = [str(path), "--memory", str(memory), "--csv", str(tmp_path / "grades.csv")]
+    arguments = [str(path), "--memory", "0.01", "--csv", str(tmp_path / "grades.csv")]
     assert command.main(arguments) == 0
     printed = capsys.readouterr().out
     assert re.search(r"^02 +! +! +!$", printed, re.MULTILINE), printed
-    assert f"--memory {memory} (GiB)" in printed
+    assert "--memory 0.01 (GiB)" in printed
     assert "every rank calls" not in (tmp_path / "grades.csv").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("report", "status"),
+    [
+        ("rank 1 failed first: MemoryError", NO_VERDICT),
+        ("all 4 ranks: RuntimeError: Resource temporarily unavailable", NO_VERDICT),
+        ("after 8 s 4 of 4 ranks had not finished\n    rank 0  runs  cell 'setup', line 13", NO_VERDICT),
+        ("after 60 s 1 of 4 ranks had not started", NO_VERDICT),
+        ("after 8 s 4 of 4 ranks had not finished\n    rank 0  runs  cell 'ex-1-stub', line 3", NOT_RIGHT),
+        ("rank 1 failed first: ValueError", NOT_RIGHT),
+    ],
+)
+def test_what_need_not_be_the_students_fault_has_no_verdict(report: str, status: str) -> None:
+    ranks = {"report": report, "rank": None, "failures": {}, "timeout": "had not" in report}
+    assert command.verdict("02.1", [ranks], memory=4.0).status == status
 
 
 def test_cells_that_are_missing_are_named(tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ from course_utils.tools.run import ROOT
 TIMEOUT = 120  # seconds for one exercise
 MEMORY = 4.0  # GiB for each process
 NO_MEMORY = re.compile(
-    r"MemoryError|bad_alloc|[Cc]an(no|')t allocate memory|failed to map segment|can't start new thread"
+    r"MemoryError|bad_alloc|[Cc]an(no|')t allocate memory|failed to map segment|can't start new thread|"
+    r"RuntimeError: Resource temporarily unavailable"  # no memory for a thread
 )
 
 
@@ -107,15 +108,14 @@ def _kill(process: subprocess.Popen) -> None:
 def verdict(exercise: str, found: list[dict[str, Any]], memory: float) -> Verdict:
     """The verdict on what the ranks saw, world size by world size, as ``check`` makes it in a notebook.
 
-    There is none where a process did not get the memory that it asked for, of ``memory`` GiB.
+    There is none where the failure need not be the student's; ``memory`` is the limit in GiB.
     """
     how, result = find(exercise), Verdict(exercise, NOT_RIGHT, "no rank was started")
     for ranks in found:
         if "seen" in ranks:
             result = judge(exercise, how, ranks["seen"])
-        elif NO_MEMORY.search(ranks["report"]):
-            message = f"it asked for more memory than the limit --memory {memory:g} (GiB) leaves a process"
-            return NoVerdict(exercise, NO_VERDICT, message, came=ranks["report"])
+        elif reason := _not_the_students(ranks["report"], memory):
+            return NoVerdict(exercise, NO_VERDICT, reason, came=ranks["report"])
         else:
             failures = {int(rank): line for rank, line in ranks["failures"].items()}
             kind = RankTimeout if ranks["timeout"] else RankError
@@ -123,6 +123,15 @@ def verdict(exercise: str, found: list[dict[str, Any]], memory: float) -> Verdic
         if not result.passed:
             break
     return result
+
+
+def _not_the_students(report: str, memory: float) -> str:
+    """Why a launch's report says nothing of the answer; empty where it does."""
+    if NO_MEMORY.search(report):
+        return f"it asked for more memory than the limit --memory {memory:g} (GiB) leaves a process"
+    if "cell 'setup', line" in report or "had not started" in report:  # no line of the student has run there
+        return f"its imports failed or took too long: a busy machine, or too little --memory {memory:g} (GiB)"
+    return ""
 
 
 def _remark_copies(grades: list[Grade], notebooks: list[tuple[str, Path]]) -> None:
