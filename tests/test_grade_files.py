@@ -57,7 +57,6 @@ def test_what_is_passed_over_is_named(tmp_path: Path, capsys: pytest.CaptureFixt
     put(folder / "quinn" / ".ipynb_checkpoints" / "02-checkpoint.ipynb")
     (folder / "rosa" / "week 2").mkdir(parents=True)
     (folder / "sam").mkdir()
-    (folder / "tom").symlink_to(folder / "ann", target_is_directory=True)
     assert names(folder) == ["ann/02", "jane/02", "kurt/02", "lena/02"]
     assert command.main([str(folder), "--csv", str(tmp_path / "grades.csv")]) == 0
     printed = capsys.readouterr().out
@@ -69,7 +68,6 @@ def test_what_is_passed_over_is_named(tmp_path: Path, capsys: pytest.CaptureFixt
         "quinn": nothing,
         "rosa": nothing,
         "sam": "empty: ask for the .ipynb file",
-        "tom": "a link to a folder: name the folder itself",
     }
     for name, reason in expected.items():
         assert f"\n{name}: {reason}\n" in printed
@@ -77,6 +75,13 @@ def test_what_is_passed_over_is_named(tmp_path: Path, capsys: pytest.CaptureFixt
     assert not re.search("DS_Store|MACOSX|rosa/", printed)
     rows = read(tmp_path / "grades.csv")
     assert {row["submission"]: row["remarks"] for row in rows if row["status"] == "passed over"} == expected
+
+
+@pytest.mark.skipif("__import__('os').name == 'nt'", reason="links need a right of their own on Windows")
+def test_a_link_to_a_folder_is_named(tmp_path: Path) -> None:
+    put(tmp_path / "ann" / "02.ipynb")
+    (tmp_path / "tom").symlink_to(tmp_path / "ann", target_is_directory=True)
+    assert handed_in.find([tmp_path]).remarks() == ["tom: a link to a folder: name the folder itself"]
 
 
 def test_the_folder_of_one_student_names_the_row(tmp_path: Path) -> None:
