@@ -112,10 +112,7 @@ def table(found: list[Row]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """The command. Exit status: 0 there is a table; 1 nobody sat both tests of a part; 2 wrong arguments.
-
-    Raises SetupError where the file can't be written.
-    """
+    """The command. Exit status: 0 there is a table; 1 nobody sat both tests of a part; 2 wrong arguments."""
     parser = argparse.ArgumentParser(
         prog="python3 -m course_utils concepts",
         description="What a class knew before and after each part, from the progress.json of its students.",
@@ -132,6 +129,9 @@ def main(argv: list[str]) -> int:
     if not result:
         print("nobody has handed in both tests of a part")
         return 1
-    saved = csv_file.save(args.csv, [HEAD, *(row.cells() for row in result)])
+    try:
+        saved = csv_file.save(args.csv, [HEAD, *(row.cells() for row in result)])
+    except OSError as error:
+        parser.error(csv_file.refusal(args.csv, error))
     print(f"\nthe same as a file: {saved}")
     return 0

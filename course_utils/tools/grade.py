@@ -24,15 +24,14 @@ from typing import Any, TextIO
 from course_utils.exercises.judging import fail, find, judge
 from course_utils.exercises.verdict import NOT_RIGHT, Verdict
 from course_utils.report import RankError, RankTimeout
-from course_utils.tools import handed_in, submission
+from course_utils.tools import csv_file, handed_in, submission
 from course_utils.tools.grade_table import (
     NO_VERDICT,
     NOT_FOUND,
     Grade,
     NoVerdict,
-    check_writable,
+    rows,
     table,
-    write_csv,
 )
 from course_utils.tools.run import ROOT
 
@@ -172,9 +171,9 @@ def main(argv: list[str]) -> int:
     except ValueError as error:
         parser.error(str(error))
     try:
-        check_writable(args.csv)
+        csv_file.check(args.csv)
     except OSError as error:
-        parser.error(f"{args.csv} can't be written ({error.strerror}): name another file with --csv FILE")
+        parser.error(csv_file.refusal(args.csv, error))
     return _grade_all(found, args)
 
 
@@ -200,12 +199,9 @@ def _grade_all(found: handed_in.HandedIn, args: argparse.Namespace) -> int:
         _remark_copies(grades, found.notebooks)
         print(f"\n{table(grades, found)}")
         try:
-            kept = write_csv(target, grades, found)
+            saved = csv_file.save(target, rows(grades, found))
         except OSError as error:  # since grading began: a full disk, or a folder that is gone
             print(f"{target} can't be written ({error.strerror})", file=sys.stderr)
-            target = Path(tempfile.mkdtemp(prefix="grades-"), target.name)
-            kept = write_csv(target, grades, found)
-        print(f"\nthe reasons are in {target}")
-        if kept:
-            print(f"what was {target.name} before is kept as {kept.name}")
+            saved = csv_file.save(Path(tempfile.mkdtemp(prefix="grades-"), target.name), rows(grades, found))
+        print(f"\nthe reasons are in {saved}")
     return 0 if len(grades) == total else 130

@@ -1,10 +1,7 @@
-"""Grades as a table and as a CSV file, which never takes the place of one that was there."""
+"""Grades as a table, and as the rows of a CSV file."""
 
-import csv
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from course_utils.exercises.verdict import Verdict
 from course_utils.tools.handed_in import HandedIn
@@ -51,37 +48,7 @@ def table(grades: list[Grade], handed_in: HandedIn) -> str:
     return "\n".join([*lines, *handed_in.remarks()])
 
 
-def check_writable(path: Path) -> None:
-    """Make the folder of a CSV file. Raises OSError where the file could not be written there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=path.parent):
-        pass
-    if path.exists():
-        with path.open("r+b"):  # on Windows not while a spreadsheet program has it open
-            pass
-
-
-def write_csv(path: Path, grades: list[Grade], handed_in: HandedIn) -> Path | None:
-    """Write the file, in UTF-8 with the mark by which spreadsheet programs know it.
-
-    A file that was there is renamed (grades.1.csv, grades.2.csv, ...); its new name is returned.
-    """
-    kept = _free(path) if path.exists() else None
-    if kept:
-        path.rename(kept)
-    with path.open("x", newline="", encoding="utf-8-sig", errors="replace") as file:
-        csv.writer(file).writerows(_rows(grades, handed_in))
-    return kept
-
-
-def _free(path: Path) -> Path:
-    number = 1
-    while (kept := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
-        number += 1
-    return kept
-
-
-def _rows(grades: list[Grade], handed_in: HandedIn) -> Iterator[list[str]]:
+def rows(grades: list[Grade], handed_in: HandedIn) -> Iterator[list[str]]:
     """A line a submission and exercise; what could not be read, or was passed over, has one line."""
     yield ["submission", "exercise", "status", "message", "came", "hint", "remarks"]
     for graded in grades:
