@@ -212,7 +212,7 @@ def test_where_the_table_can_not_be_written_it_says_so(
     assert "Part 2, 1 student " in said.out
     assert re.search(r"table\.csv can't be written \(.+\): name another file with --csv FILE", said.err)
     for place in (path, tmp_path):
-        with pytest.raises((NotADirectoryError, IsADirectoryError)):
+        with pytest.raises((FileExistsError, NotADirectoryError, IsADirectoryError)):
             csv_file.check(place)
     csv_file.check(tmp_path / "build" / "grades.csv")
     assert list((tmp_path / "build").iterdir()) == []
