@@ -528,6 +528,7 @@ MUTANTS = {
         replaces_the_weights_in_the_list,
     ],
 }
+EARLY = "not there yet|was the all-reduce over"  # which of the two a race says
 FITS = {
     "left_the_sum_to_rank_0": "compare the calls of rank 0",
     "rank_0_judges_by_its_own_losses": "rank 0's own mean",
@@ -573,11 +574,11 @@ FITS = {
     "forgot_to_wait": "not there yet",
     "waits_for_each_at_once": "start all of them",
     "calls_without_async_op": "start all of them",
-    "waits_for_the_last_alone": "not every all-reduce was waited for",
-    "waits_after_the_use": "not there yet",
-    "divides_before_the_wait": "not there yet",
+    "waits_for_the_last_alone": f"not every all-reduce was waited for|{EARLY}",  # the last may be over first
+    "waits_after_the_use": EARLY,
+    "divides_before_the_wait": EARLY,
     "forgot_the_average": "not the sum",
-    "sleeps_in_place_of_the_wait": "not there yet|pause is no wait",
+    "sleeps_in_place_of_the_wait": f"pause is no wait|{EARLY}",
     "barrier_in_place_of_the_wait": "barrier mends nothing",
     "waits_for_the_one_before": "start all of them",
     "packs_all_gradients": "one all-reduce for each",
