@@ -96,6 +96,8 @@ def test_a_wrong_solution_is_rejected(
     verdict = verdicts[name, mutant].result()
     assert verdict.attempted, verdict
     assert not verdict.passed, verdict
+    if not re.search(fits, repr(verdict)):  # beside three others a wait may run out that does not alone
+        verdict = wrong_verdict(name, mutant)
     assert re.search(fits, repr(verdict)), verdict
 
 
