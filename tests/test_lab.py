@@ -131,31 +131,6 @@ def test_a_busy_port_is_refused_before_anything_is_done(
     assert not lab.is_busy(port)
 
 
-def test_options_of_jupyter_pass_through(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    commands = []
-
-    def become(command: list[str], env: dict[str, str]) -> None:
-        commands.append(command)
-        raise SystemExit(0)
-
-    monkeypatch.setattr(lab, "become", become)
-    monkeypatch.setattr(lab, "ROOT", tmp_path)
-    (tmp_path / "notebooks").mkdir()
-    (tmp_path / "notebooks" / lab.FIRST).write_text(notebook("1"))
-    for options in (["--no-browser", "--", "--ServerApp.token=abc"], ["--instructor"]):
-        with pytest.raises(SystemExit):
-            lab.main(options)
-    student, instructor = commands
-    assert student[-1] == "--ServerApp.token=abc"
-    assert "--no-browser" in student
-    assert f"--ServerApp.root_dir={tmp_path / 'my_course'}" in student
-    assert f"--ServerApp.root_dir={tmp_path / 'notebooks'}" in instructor
-    assert "--no-browser" not in instructor
-    assert json.loads((tmp_path / "my_course" / lab.FIRST).read_text())["cells"][1]["outputs"] == []
-
-
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The command lines that become JupyterLab, in a course of two chapters."""
@@ -172,6 +147,19 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     for name in (lab.FIRST, "05_ddp.ipynb", "concepts_part_2.ipynb"):
         (tmp_path / "notebooks" / name).write_text(notebook("1"))
     return commands
+
+
+def test_options_of_jupyter_pass_through(opened: list[list[str]], tmp_path: Path) -> None:
+    for options in (["--no-browser", "--", "--ServerApp.token=abc"], ["--instructor"]):
+        with pytest.raises(SystemExit):
+            lab.main(options)
+    student, instructor = opened
+    assert student[-1] == "--ServerApp.token=abc"
+    assert "--no-browser" in student
+    assert f"--ServerApp.root_dir={tmp_path / 'my_course'}" in student
+    assert f"--ServerApp.root_dir={tmp_path / 'notebooks'}" in instructor
+    assert "--no-browser" not in instructor
+    assert json.loads((tmp_path / "my_course" / lab.FIRST).read_text())["cells"][1]["outputs"] == []
 
 
 @pytest.mark.parametrize("whose", [[], ["--instructor"]])

@@ -120,14 +120,16 @@ def _read(path: Path, shown: str, remarks: list[str]) -> File:
     if not isinstance(noted, dict):
         ours = SECTION not in holds and ("predictions" in holds or "exercises" in holds)
         raise Unreadable("no concept test was handed in" if ours else f"not the course's notes: {_AS_IT_IS}")
-    said = {}
-    for sat in (key(part, when) for part in PARTS for when in SITTINGS):
-        if sat in noted and _has_known(sat, noted[sat]):
-            said[sat] = noted[sat]
-        elif sat in noted:
-            remarks.append(f"{shown}: {sat}: no answer is a choice of that test, so it does not count")
-    if not any(key(part, when) in noted for part in PARTS for when in SITTINGS):
+    sat = [(part, when) for part in PARTS for when in SITTINGS if key(part, when) in noted]
+    if not sat:
         raise Unreadable("no concept test was handed in")
+    said = {}
+    for part, when in sat:
+        name = key(part, when)
+        if _has_known(noted[name], part, when):
+            said[name] = noted[name]
+        else:
+            remarks.append(f"{shown}: {name}: no answer is a choice of that test, so it does not count")
     return File(shown, path, holds, said)
 
 
@@ -149,8 +151,7 @@ def _parsed(path: Path) -> dict[str, Any]:
     return holds
 
 
-def _has_known(sat: str, answers: Any) -> bool:
-    part, when = next((part, when) for part in PARTS for when in SITTINGS if key(part, when) == sat)
+def _has_known(answers: Any, part: int, when: str) -> bool:
     return isinstance(answers, dict) and any(
         answers.get(item.question.name) in item.choices for item in sitting(part, when)
     )

@@ -25,14 +25,7 @@ from course_utils.exercises.judging import fail, find, judge
 from course_utils.exercises.verdict import NOT_RIGHT, Verdict
 from course_utils.report import RankError, RankTimeout
 from course_utils.tools import csv_file, handed_in, submission
-from course_utils.tools.grade_table import (
-    NO_VERDICT,
-    NOT_FOUND,
-    Grade,
-    NoVerdict,
-    rows,
-    table,
-)
+from course_utils.tools.grade_table import NO_VERDICT, NOT_FOUND, Grade, NoVerdict, rows, table
 from course_utils.tools.run import ROOT
 
 TIMEOUT = 120  # seconds for one exercise

@@ -76,16 +76,12 @@ def hand_out(source: Path, copy: Path) -> list[str]:
     return told
 
 
-def own_copy(home: Path | None = None) -> Path:
-    """The student's copy, my_course/ in ``home`` or else in the repository, made or brought up to date.
-
-    Raises SetupError where it can't be written.
-    """
-    folder = (home or ROOT) / "my_course"
+def own_copy(folder: Path) -> None:
+    """Make the student's copy in ``folder``, or bring it up to date. Raises SetupError where it can't."""
+    lock = folder.with_name(f".{folder.name}.lock")  # in somebody else's repository nothing can be written
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = home / ".my_course.lock" if home else ROOT / "build" / "setup.lock"
-        with locked(lock, say):
+        with locked(ROOT / "build" / "setup.lock" if folder.parent == ROOT else lock, say):
             for line in hand_out(ROOT / "notebooks", folder):
                 print(line)
     except OSError as error:
@@ -93,7 +89,6 @@ def own_copy(home: Path | None = None) -> Path:
             f"Your copy of the course could not be written: {error}\n"
             "In a repository of somebody else's, have it in a folder of your own: lab --home FOLDER"
         ) from error
-    return folder
 
 
 def page_of(chapter: str, folder: Path) -> str:
@@ -195,14 +190,14 @@ def main(argv: list[str]) -> int:
         parser.error(
             f"--port {args.port}: another program uses it; without --port, the next free one is taken"
         )
-    home = args.home and args.home.expanduser().resolve()
-    folder = ROOT / "notebooks" if args.instructor else (home or ROOT) / "my_course"
+    home = args.home.expanduser().resolve() if args.home else ROOT
+    folder = ROOT / "notebooks" if args.instructor else home / "my_course"
     try:
         notebook = page_of(args.chapter, folder) if args.chapter else FIRST
     except ValueError as error:
         parser.error(str(error))
     if not args.instructor:
-        own_copy(home)
+        own_copy(folder)
     print(f"JupyterLab opens {folder}; end it with Ctrl-C.")
     become(jupyter(folder, args.port, not args.no_browser, more, notebook), dict(os.environ))
     raise AssertionError("become() does not return")

@@ -19,12 +19,7 @@ from course_utils.tools.form_text import tags
 from course_utils.tools.run import chapters, read
 from course_utils.tools.student_file import Cell, Unreadable
 
-NO_PYTHON = (
-    SyntaxError,
-    ValueError,
-    RecursionError,
-    MemoryError,
-)  # the last two for what is nested too deeply
+NO_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # the last two: nested too deeply
 
 
 @dataclass(frozen=True)
