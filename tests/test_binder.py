@@ -95,6 +95,19 @@ def test_links_are_written_between_the_marks_and_replaced_there(badges: ModuleTy
 
 
 @POSIX
+def test_the_last_step_of_binder_makes_a_students_copy(tmp_path: Path) -> None:
+    """The line alone: no other quick test would see it break, since no tool reads Python within bash."""
+    last = (BINDER / "postBuild").read_text().splitlines()[-1]
+    code = re.fullmatch(r"python3 -c '(.*)'", last)[1]
+    for folder in ("course_utils", "notebooks"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    env = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, timeout=60, check=False)
+    assert ran.returncode == 0
+    assert (tmp_path / "my_course" / lab.FIRST).is_file()
+
+
+@POSIX
 @pytest.mark.all
 def test_the_steps_of_binder_in_a_copy_of_the_repository(tmp_path: Path) -> None:
     """In an environment of its own with this one's packages behind it, so that pip finds them installed."""
