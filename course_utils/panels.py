@@ -9,27 +9,10 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from course_utils.spoken import spoken
+
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _WIDE = {"description_width": "max-content"}
-# ipywidgets gives a slider no name, and of a list it tells the index. JupyterLab takes the arrow keys of a
-# drop-down list to go from cell to cell. A style brings this in: a script that is set as HTML would not run.
-_HEARD = """
-const panel = this.closest('.course-panel');
-const tell = () => {
-    for (const slider of panel.querySelectorAll('.widget-slider')) {
-        const [name, handle, value] = ['label', '[role=slider]', '.widget-readout'].map(
-            (part) => slider.querySelector(part));
-        handle.setAttribute('aria-label', name.textContent);
-        handle.setAttribute('aria-valuetext', value.textContent);
-        value.setAttribute('role', 'textbox');
-        value.setAttribute('aria-label', name.textContent);
-    }
-    for (const list of panel.querySelectorAll('select')) list.setAttribute('data-lm-suppress-shortcuts', '');
-};
-new MutationObserver(tell).observe(panel, {childList: true, characterData: true, subtree: true});
-tell();
-"""
-_FOCUS = ".course-panel :focus-visible { outline: 2px solid #0072b2; outline-offset: 1px; }"
 
 
 def panel(fn: Callable[..., Any], /, **knobs: Any) -> "Panel":
@@ -66,8 +49,7 @@ class Panel:
         self.picture_widget, self.text_widget = widgets.HTML(), widgets.HTML()
         self.picture_widget.add_class("course-panel-picture")
         self.text_widget.add_class("course-panel-text")
-        heard = widgets.HTML(f'<style onload="{escape(_HEARD)}">{_FOCUS}</style>', layout={"display": "none"})
-        self.widget = widgets.VBox([*self.knobs.values(), self.picture_widget, self.text_widget, heard])
+        self.widget = spoken([*self.knobs.values(), self.picture_widget, self.text_widget], self.text_widget)
         self.widget.add_class("course-panel")
         self._update()
         self._start = self._static()
@@ -95,7 +77,7 @@ class Panel:
             first = (str(error).splitlines() or [""])[0]
             self.picture, self.text = "", f"{type(error).__name__}: {first}".removesuffix(": ")
         self.picture_widget.value = _html(self.picture, self.text)
-        self.text_widget.value = f'<pre role="status" style="margin: 0">{escape(self.text)}</pre>'
+        self.text_widget.value = f'<pre style="margin: 0">{escape(self.text)}</pre>'
 
     def _static(self) -> dict[str, str]:
         state = " · ".join(f"{knob.description} = {knob.value}" for knob in self.knobs.values())

@@ -14,6 +14,8 @@ import ipywidgets as widgets
 from IPython import get_ipython
 from IPython.display import display
 
+from course_utils.spoken import spoken
+
 Choice = float | str  # int and bool are floats to a type checker
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -55,7 +57,7 @@ class Guess:
         )
         self.verdict = widgets.HTML()
         asked = widgets.HTML(f"<b>Predict.</b> {escape(question)}")
-        self.widget = widgets.VBox([asked, self.buttons, self.verdict])
+        self.widget = spoken([asked, self.buttons, self.verdict], self.verdict)
         self.buttons.observe(self._chosen, "value")
 
     def __repr__(self) -> str:

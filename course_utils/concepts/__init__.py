@@ -11,6 +11,7 @@ import ipywidgets as widgets
 
 from course_utils.concepts.question import SECTION, Item, key, points, sitting
 from course_utils.prediction import recall, record
+from course_utils.spoken import spoken
 
 __all__ = ["concept_review", "concept_test"]
 
@@ -53,7 +54,7 @@ class ConceptTest:
             for n, item in enumerate(self.items, 1)
         ]
         rows = [widget for pair in zip(asked, self.choices, strict=True) for widget in pair]
-        self.widget = widgets.VBox([*rows, self.button, self.result])
+        self.widget = spoken([*rows, self.button, self.result], self.result)
         if said := answers(part, when):
             self._tell("You have handed this in before. That counts; another time is for you alone.", said)
 
@@ -79,7 +80,7 @@ class ConceptTest:
         }
         left = [str(n) for n, buttons in enumerate(self.choices, 1) if buttons.value is None]
         if len(left) == len(said):
-            self.result.value = _status("Choose first. What you don't know may stay open.")
+            self.result.value = "Choose first. What you don't know may stay open."
             return
         for widget in (*self.choices, self.button):
             widget.disabled = True
@@ -101,7 +102,7 @@ class ConceptTest:
         head = "".join(f'<th scope="col" style="{_CELL}">{column}</th>' for column in columns)
         after = "The next cell has the answers, and what to read again."
         last = after if self.when == "after" else "The answers come after the part, with other numbers."
-        self.result.value = _status(f"{escape(first)}<table><tr>{head}</tr>{rows}</table>{last}")
+        self.result.value = f"{escape(first)}<table><tr>{head}</tr>{rows}</table>{last}"
 
 
 class Review:
@@ -143,10 +144,6 @@ def answers(part: int, when: str) -> dict[str, str | None] | None:
     """What the student said in that sitting, by question; None where it was not handed in."""
     noted = recall(SECTION, key(part, when))
     return noted if isinstance(noted, dict) else _handed_in.get(key(part, when))
-
-
-def _status(html: str) -> str:
-    return f'<div role="status">{html}</div>'
 
 
 def _place(item: Item) -> str:

@@ -65,6 +65,10 @@ class PanelKeys:
             self.lab.page.keyboard.press("Tab")
             if stop.element.evaluate(LOOK) == focused:
                 self.wrong.append(f"{stop} looks the same with the focus and without")
+        groups = self.lab.ask(f"[k.description {radios}]")
+        told = [box.get_attribute("aria-label") for box in self.box.query_selector_all("[role=radiogroup]")]
+        if told != groups:
+            self.wrong.append(f"groups of radio buttons are named {told}, not {groups}")
         self.wrong += [f"no key turns {name}" for name in labels.values() if name not in self.turned]
         self.wrong += [f"{name} changes nothing" for name in self.turned - self.seen]
         return self.wrong

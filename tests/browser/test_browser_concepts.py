@@ -24,6 +24,9 @@ def test_a_concept_test_by_keyboard(page: Page, address: str) -> None:
     boxes, items = page.locator(".widget-radio-box"), [*sitting(1, "before"), *sitting(1, "after")]
     assert boxes.count() == len(items)
     for number, item in enumerate(items):
+        asked = f"{number % 10 + 1}. {item.ask}"
+        group = page.get_by_role("radiogroup", name=asked, exact=True)
+        assert group.evaluate_all("(found, box) => found.includes(box)", boxes.nth(number).element_handle())
         radios = boxes.nth(number).get_by_role("radio")
         assert radios.count() == 4
         for choice in item.choices:

@@ -35,9 +35,10 @@ def test_a_prediction_is_judged_and_noted(lab: LabPage, my_course: Path) -> None
     question = lab.ask("guess.question")
     cell = lab.node("sum-predict")
     cell.wait_for_selector("input[type=radio]")
+    assert lab.page.get_by_role("radiogroup", name=f"Predict. {question}", exact=True).count() == 1
 
     cell.query_selector_all("input[type=radio]")[1].click()
-    said = lab.page.get_by_text("You said 3. Run on to find out.")
+    said = lab.page.get_by_role("status").get_by_text("You said 3. Run on to find out.")
     said.wait_for()
     lab.run("sum-function", "sum-run")
     lab.page.get_by_text("✗ Not so: you said 3, measured 6.").wait_for()
