@@ -1,8 +1,40 @@
 """pytest for the whole repository; in tests/, `pytest notebooks/...` would know nothing of it."""
 
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
 LEFT_OUT = pytest.StashKey[int]()
+# A chapter has 60 seconds on two cores that do nothing else; one that takes twice that has grown too long.
+LIMIT = 120
+
+
+class NotebookSeconds:
+    """What each notebook took, told at the end; one beyond the limit fails the run."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    @property
+    def too_long(self) -> list[str]:
+        return [name for name, seconds in self.seconds.items() if seconds > LIMIT]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        path = Path(report.location[0])
+        if path.suffix == ".ipynb":
+            self.seconds[path.stem] += report.duration
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.too_long and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.seconds:
+            told = ", ".join(f"{name} {seconds:.0f}" for name, seconds in self.seconds.items())
+            terminalreporter.write_line(f"seconds by notebook: {told}")
+        for name in self.too_long:
+            terminalreporter.write_line(f"FAILED {name}: took more than {LIMIT} seconds", red=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -13,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(NotebookSeconds())
     # pyproject names the file from the root; nbval would look for it in the folder that pytest was started in
     given = config.option.nbval_sanitize_with
     if given and (config.rootpath / given).is_file():

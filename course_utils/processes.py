@@ -38,9 +38,7 @@ def start_method() -> str:
     """
     method = os.environ.get("COURSE_UTILS_START") or ("forkserver" if hasattr(os, "fork") else "spawn")
     if method not in ("forkserver", "spawn") or (method == "forkserver" and not hasattr(os, "fork")):
-        raise ValueError(
-            f"COURSE_UTILS_START={method!r}: use 'spawn', or 'forkserver' on a system that has fork"
-        )
+        raise ValueError(f"COURSE_UTILS_START={method!r}: use 'spawn', or 'forkserver' where there is fork")
     return method
 
 
@@ -52,10 +50,8 @@ def rank_sys_path() -> list[str]:
     here = os.getcwd()
     local = [entry for entry in sys.path if os.path.abspath(entry or here) == here]
     rest = [entry for entry in sys.path if entry not in local]
-    standard = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
-    last = max(
-        (i for i, entry in enumerate(rest) if entry in standard or entry.endswith("lib-dynload")), default=-1
-    )
+    standard = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    last = max((i for i, path in enumerate(rest) if path in standard or "lib-dynload" in path), default=-1)
     return rest[: last + 1] + ([here] if local else []) + rest[last + 1 :]
 
 
@@ -190,8 +186,7 @@ class ForkedRanks:
                     self._buffer += part
             except BlockingIOError:
                 gone = False
-        found = []
-        size = forkserver.EVENT.size
+        found, size = [], forkserver.EVENT.size
         while len(self._buffer) >= size:
             kind, rank, value, when = forkserver.EVENT.unpack(self._buffer[:size])
             self._buffer = self._buffer[size:]

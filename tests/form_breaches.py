@@ -96,6 +96,7 @@ BREACHES = {
     "no failure": (without("wrong"), "notebook: the part 'When it goes wrong' is missing"),
     "no failure run": (without("wrong-run"), "wrong: 'When it goes wrong' runs nothing"),
     "no explore": (without("explore"), "notebook: the part 'Explore' is missing"),
+    "no panel": (without("explore-panel"), "notebook: no cell is tagged panel"),
     "no sources": (without("sources"), "notebook: the part 'Sources' is missing"),
     "order": (moved("next", "sources"), "notebook: the part 'Next' stands too early"),
     "wordy idea": (source("second-idea", "A ring", many_words(123)), "second-idea: 1"),

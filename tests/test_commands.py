@@ -4,6 +4,7 @@ import ast
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -264,6 +265,15 @@ def test_what_is_not_measured_is_compared(scratch: Path) -> None:
     done = pytest_in(scratch)
     assert done.returncode == 1
     assert "1 failed, 1 passed, 1 deselected" in done.stdout
+
+
+def test_a_notebook_that_takes_too_long_fails_the_run(scratch: Path) -> None:
+    settings = scratch / "conftest.py"
+    settings.write_text(re.sub(r"(?m)^LIMIT = \d+$", "LIMIT = 0", settings.read_text("utf-8")), "utf-8")
+    done = pytest_in(scratch, "notebooks")
+    assert done.returncode == 1
+    assert "1 passed" in done.stdout
+    assert "FAILED 00_one: took more than 0 seconds" in done.stdout
 
 
 def test_one_notebook_from_another_folder(scratch: Path) -> None:

@@ -35,6 +35,13 @@ def test_sections_and_minutes_are_the_notebooks(chapter: Path) -> None:
 
 
 @CHAPTERS
+def test_a_chapters_core_takes_75_minutes_at_most(chapter: Path) -> None:
+    text = "\n".join(cell["source"] for cell in cells(chapter) if cell["cell_type"] == "markdown")
+    core = re.findall(r"(?m)^## .*\n+\*Core, (\d+) minutes?", text)
+    assert 0 < sum(map(int, core)) <= 75
+
+
+@CHAPTERS
 def test_cells_that_the_guide_names_exist(chapter: Path) -> None:
     ids = {cell["id"] for cell in cells(chapter)}
     stems = {name.split("-")[0] for name in ids}
@@ -58,6 +65,18 @@ def test_the_glossary_is_sorted_says_each_term_once_and_leads_to_chapters() -> N
     assert [entry[:40] for entry in entries if not re.search(r"\]\(\d\d_\w+\.ipynb", entry)] == []
     missing = [link for link in re.findall(r"\]\(([^)]+)\)", text) if not (GLOSSARY.parent / link).is_file()]
     assert missing == []
+
+
+def test_a_term_is_bold_in_one_place() -> None:
+    """Where it is defined; there a reader who scans the chapters finds it."""
+    terms = {term.casefold() for term in re.findall(r"(?m)^### (.+)$", GLOSSARY.read_text("utf-8"))}
+    places: dict[str, list[str]] = {}
+    for chapter in chapters([]):
+        for cell in cells(chapter):
+            if cell["cell_type"] == "markdown":
+                for bold in re.findall(r"\*\*([^*\n]+)\*\*", cell["source"]):
+                    places.setdefault(bold.casefold(), []).append(f"{chapter.stem[:2]} {cell['id']}")
+    assert {term: places[term] for term in terms & set(places) if len(places[term]) > 1} == {}
 
 
 @CHAPTERS

@@ -1,4 +1,7 @@
-"""ruff over the whole repository, so that a bare `pytest` says the same as `python3 -m course_utils test`."""
+"""ruff over the whole repository, so that a bare `pytest` says the same as `python3 -m course_utils test`.
+
+And what ruff has no rule for: a module stays short.
+"""
 
 import subprocess
 import sys
@@ -14,3 +17,10 @@ def test_ruff(command: str) -> None:
     ruff = [sys.executable, "-m", "ruff", *command.split(), "."]
     done = subprocess.run(ruff, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_module_has_less_than_300_lines() -> None:
+    """But for the checks of a chapter's exercises, which share their yardsticks and stay in one file."""
+    modules = [p for p in (ROOT / "course_utils").rglob("*.py") if not p.stem.startswith("checks_")]
+    lengths = {path.name: len(path.read_text("utf-8").splitlines()) for path in modules}
+    assert {name: length for name, length in lengths.items() if length >= 300} == {}

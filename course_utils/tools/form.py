@@ -14,7 +14,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_utils.tools import form_learning, form_outputs, form_text
-from course_utils.tools.form_text import code_cells, headings, markdown_cells, parsed, prose, tags
+from course_utils.tools.form_text import ENDING, code_cells, headings, parsed, prose, tags
 
 CHAPTERS = (
     "00_start_here",
@@ -54,8 +54,6 @@ TAGS = (
     "nbval-ignore-output",
 )
 SLIDES = ("slide", "subslide", "fragment", "notes", "skip")
-# after the sections, in this order; Explore where the chapter has a panel
-ENDING = ("When it goes wrong", "Explore", "Exercises", "What we measured", "In practice", "Sources", "Next")
 MAX_BYTES = 2**20
 
 # A chapter may be excused from a rule by its name, with the reason. 00 is a tour of ten minutes.
@@ -227,32 +225,19 @@ def sections(nb: NotebookNode) -> list[str]:
 def ending(nb: NotebookNode) -> list[str]:
     """The parts after the sections are there, in order, and the failures and the measurements really run."""
     names = [text.lower() for _, level, text in headings(nb) if level in (2, 3)]
-    wanted = [name for name in ENDING if name != "Explore" or code_cells(nb, "panel")]
-    found, at = [], -1
-    for name in wanted:
+    found, at = [] if code_cells(nb, "panel") else ["notebook: no cell is tagged panel"], -1
+    for name in ENDING:
         places = [index for index, text in enumerate(names) if text.startswith(name.lower())]
         if not places:
             found.append(f"notebook: the part '{name}' is missing")
         elif places[-1] < at:
-            found.append(f"notebook: the part '{name}' stands too early (order: {', '.join(wanted)})")
+            found.append(f"notebook: the part '{name}' stands too early (order: {', '.join(ENDING)})")
         at = max([at, *places[-1:]])
     for text, cells in _sections(nb):
         if text.lower().startswith(("when it goes wrong", "what we measured")) and not code_cells(
             nbformat.from_dict({"cells": cells})
         ):
             found.append(f"{cells[0].id}: '{text}' runs nothing")
-    return found
-
-
-def words(nb: NotebookNode) -> list[str]:
-    """At most 120 words of prose a markdown cell; 200 in the title and from the exercises on."""
-    found, roomy = [], True
-    for cell in markdown_cells(nb):
-        for _, _, text in (h for h in headings(nbformat.from_dict({"cells": [cell]})) if h[1] == 2):
-            roomy = text.lower().startswith(tuple(name.lower() for name in ENDING[2:]))
-        count, limit = len(re.findall(r"[^\W_][\w'’-]*", prose(cell.source))), 200 if roomy else 120
-        if count > limit:
-            found.append(f"{cell.id}: {count} words, more than {limit}; split the idea")
     return found
 
 
@@ -274,14 +259,14 @@ def faults(nb: NotebookNode, path: Path) -> list[str]:
 
 Rule = Callable[[NotebookNode], list[str]]
 RULES: list[Rule] = [
-    *(ids, metadata, counts, lengths, title, builds_on, setup, sections, ending, words),
+    *(ids, metadata, counts, lengths, title, builds_on, setup, sections, ending),
     *(form_learning.predictions, form_learning.tagged, form_learning.exercises, form_learning.exercise_count),
-    *(form_text.python, form_text.language, form_outputs.stable, form_outputs.errors, form_outputs.claims),
-    *(form_outputs.pictures, form_outputs.ignored),
+    *(form_text.words, form_text.python, form_text.language, form_outputs.stable, form_outputs.errors),
+    *(form_outputs.claims, form_outputs.pictures, form_outputs.ignored),
 ]
 # A concept test is no chapter: it keeps to the rules on cells, text and outputs.
 CONCEPT_TEST_RULES: list[Rule] = [
-    *(ids, metadata, counts, words, form_text.python, form_text.language),
+    *(ids, metadata, counts, form_text.words, form_text.python, form_text.language),
     *(form_outputs.stable, form_outputs.errors, form_outputs.pictures, form_outputs.ignored),
 ]
 

@@ -15,6 +15,8 @@ from urllib.parse import unquote
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
+# a chapter's last parts, in this order
+ENDING = ("When it goes wrong", "Explore", "Exercises", "What we measured", "In practice", "Sources", "Next")
 # what may leave Python, and only where a chapter's subject does
 ALLOWED_MAGICS = ("%%writefile ", "!torchrun ", "!sbatch ", "!srun ", "!nvidia-smi")
 FORBIDDEN = {
@@ -132,6 +134,18 @@ def _semicolon(source: str) -> bool:
         return False
     ends = (tokenize.NEWLINE, tokenize.COMMENT)
     return any(a.string == ";" and b.type in ends for a, b in pairwise(tokens))
+
+
+def words(nb: NotebookNode) -> list[str]:
+    """At most 120 words of prose a markdown cell; 200 in the title and from the exercises on."""
+    found, roomy = [], True
+    for cell in markdown_cells(nb):
+        for _, _, text in (h for h in headings(NotebookNode(cells=[cell])) if h[1] == 2):
+            roomy = text.lower().startswith(tuple(name.lower() for name in ENDING[2:]))
+        count, limit = len(re.findall(r"[^\W_][\w'’-]*", prose(cell.source))), 200 if roomy else 120
+        if count > limit:
+            found.append(f"{cell.id}: {count} words, more than {limit}; split the idea")
+    return found
 
 
 def language(nb: NotebookNode) -> list[str]:
