@@ -54,7 +54,7 @@ FAULTS = [
     ),
     Fault(
         name="sends_a_tensor_both_times",
-        cell="object-table",
+        cell="object-define",
         find='if kind == "tensor" else lists',
         replace="",
         claim="object-claim",
@@ -79,5 +79,12 @@ FAULTS = [
         find="timeout=2, env=env",
         replace="timeout=2",
         claim="wrong-detail-claim",
+    ),
+    Fault(
+        name="somebody_waits_for_the_request",
+        cell="wrong-request-run",
+        find="dist.isend(x, dst=1) if",
+        replace="dist.isend(x, dst=1).wait() if",
+        claim="wrong-request-claim",
     ),
 ]
