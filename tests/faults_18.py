@@ -94,4 +94,32 @@ FAULTS = [
         replace="sorted(names)",
         claim="page-claim",
     ),
+    Fault(
+        name="rank_0_logs_together_with_the_others",
+        cell="order-blind-program",
+        find="three_steps(log_on_rank_0)",
+        replace="three_steps(log_together)",
+        claim="order-blind-claim",
+    ),
+    Fault(
+        name="rank_0_is_in_time",
+        cell="wrong-zero-program",
+        find="time.sleep(1.5 * (dist.get_rank() == 0))",
+        replace="time.sleep(0.1 * (dist.get_rank() == 0))",
+        claim="wrong-zero-claim",
+    ),
+    Fault(
+        name="any_two_all_reduces_give_the_right_sum",
+        cell="explore-rule",
+        find="len(set(here)) == 1",
+        replace='call.split()[0] != ""',
+        claim="explore-claim",
+    ),
+    Fault(
+        name="a_rank_that_has_finished_keeps_nobody_waiting",
+        cell="explore-rule",
+        find="for call in here}",
+        replace="for call in here if call}",
+        claim="explore-claim",
+    ),
 ]
