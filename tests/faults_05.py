@@ -67,6 +67,13 @@ FAULTS = [
         claim="accumulate-claim",
     ),
     Fault(
+        name="zero_grad_comes_before_the_first_micro_batch",
+        cell="zero-claim",
+        find="    ddp.zero_grad()\n",
+        replace="",
+        claim="zero-claim",
+    ),
+    Fault(
         name="hook_sends_float32",
         cell="bf16-hook",
         find=".bfloat16()",

@@ -101,4 +101,11 @@ FAULTS = [
         replace="1",
         claim="wrong-clip-claim",
     ),
+    Fault(
+        name="threshold_from_each_rank_s_own_gradient",
+        cell="wrong-clip-run",
+        find="squares(local)[0].norm()",
+        replace="local.norm()",
+        claim="wrong-clip-claim",
+    ),
 ]

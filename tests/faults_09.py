@@ -15,13 +15,20 @@ FAULTS = [
         cell="stage-run",
         find="/ 2**30",
         replace="/ 1e9",
-        claim="recipe-claim",
+        claim="recipe-gib-claim",
     ),
     Fault(
         name="gradients_moved_and_not_copied",
         cell="recipe-step",
         find="copy.grad = p.grad.float()",
         replace="copy.grad, p.grad = p.grad.float(), None",
+        claim="recipe-claim",
+    ),
+    Fault(
+        name="nothing_is_divided_in_mixed_precision",
+        cell="recipe-stages",
+        find="(sum(bytes_per_parameter(i, 8, **MIXED))",
+        replace="(sum(bytes_per_parameter(0, 8, **MIXED))",
         claim="recipe-claim",
     ),
     Fault(
@@ -88,10 +95,24 @@ FAULTS = [
         claim="fit-claim",
     ),
     Fault(
+        name="sharded_over_the_ranks_of_all_parts",
+        cell="fit-largest",
+        find='r["ranks"] // r["model_parallel"]',
+        replace='r["ranks"]',
+        claim="fit-largest-claim",
+    ),
+    Fault(
         name="optimizer_made_from_the_shards",
         cell="wrong-order-run",
         find='if optimizer_made == "after":',
         replace='if optimizer_made in ("before", "after"):',
         claim="wrong-order-claim",
+    ),
+    Fault(
+        name="gradients_of_one_part",
+        cell="ex-3-published",
+        find="gradients, state = 4 * n,",
+        replace="gradients, state = 4 * n / (tp * pp),",
+        claim="ex-3-given",
     ),
 ]
