@@ -60,11 +60,25 @@ FAULTS = [
         claim="who-claim",
     ),
     Fault(
+        name="only_the_last_message_waits",
+        cell="who-waits",
+        find=".sum(dim=0)",
+        replace="[-1]",
+        claim="who-claim",
+    ),
+    Fault(
         name="the_call_waits_for_the_message",
         cell="cuda-analog",
         find="    called = time.perf_counter() - began",
         replace="    message.result()\n    called = time.perf_counter() - began",
-        claim="cuda-analog",
+        claim="cuda-claim",
+    ),
+    Fault(
+        name="nothing_is_computed_meanwhile",
+        cell="cuda-analog",
+        find="    timeline.simulated_compute(0.050)\n",
+        replace="",
+        claim="cuda-claim",
     ),
     Fault(
         name="the_first_step_is_warmed_up",
@@ -72,5 +86,26 @@ FAULTS = [
         find="if early:",
         replace="if early and not early:",
         claim="wrong-first-claim",
+    ),
+    Fault(
+        name="planned_without_latency",
+        cell="explore-plan",
+        find="message = latency + 8 / units",
+        replace="message = 8 / units",
+        claim="explore-claim",
+    ),
+    Fault(
+        name="a_link_that_carries_all_messages_at_once",
+        cell="explore-plan",
+        find="begin = max(now, free)",
+        replace="begin = now",
+        claim="explore-claim",
+    ),
+    Fault(
+        name="backward_planned_four_times_as_long_as_forward",
+        cell="explore-plan",
+        find='("backward", 16 / units * layer)',
+        replace='("backward", 32 / units * layer)',
+        claim="explore-claim",
     ),
 ]
