@@ -39,6 +39,13 @@ FAULTS = [
         claim="batch-claim",
     ),
     Fault(
+        name="processes_of_a_torchrun_are_not_counted",
+        cell="count-function",
+        find=' * option(batch_file, "nproc-per-node")',
+        replace="",
+        claim="batch-differ",
+    ),
+    Fault(
         name="nobody_dies",
         cell="elastic-run",
         find="--fail-at=7",
@@ -51,6 +58,20 @@ FAULTS = [
         find="folder, init=False, world_size=3",
         replace='f"{folder}/elsewhere", init=False, world_size=3',
         claim="elastic-shrink-claim",
+    ),
+    Fault(
+        name="the_first_cause_is_left_out",
+        cell="fail-share",
+        find='off[0]["interruptions"] + fits',
+        replace='off[0]["interruptions"]',
+        claim="fail-share",
+    ),
+    Fault(
+        name="a_restart_takes_an_hour",
+        cell="save-interval",
+        find='["hours"] * 3600, 300',
+        replace='["hours"] * 3600, 3600',
+        claim="save-claim",
     ),
     Fault(
         name="half_an_interval_forgotten_under_the_root",

@@ -53,6 +53,20 @@ FAULTS = [
         claim="pub-why",
     ),
     Fault(
+        name="a_gated_layer_saves_its_width_four_times_whatever_is_asked",
+        cell="held-layer",
+        find='m.get("widths", {2: 2, 3: 4}[m["ffn_matrices"]])',
+        replace='{2: 2, 3: 4}[m["ffn_matrices"]]',
+        claim="pub-why",
+    ),
+    Fault(
+        name="all_gpus_have_the_same_peak",
+        cell="time-cluster",
+        find='"peak": 1e12 * g["bf16_tflops"]',
+        replace='"peak": 1e12 * 989',
+        claim="pub-fp8",
+    ),
+    Fault(
         name="gradients_are_averaged_over_the_ranks_of_a_layer",
         cell="mesh-tensor",
         find="t.chunk(n)[i], replicas)",

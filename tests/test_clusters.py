@@ -58,6 +58,6 @@ def test_a_file_that_waits_is_stopped_with_all_that_it_started() -> None:
 @pytest.mark.parametrize("row", table("batch_files"), ids=lambda row: row["name"])
 def test_the_data_count_the_launchers_that_the_stand_ins_start(row: dict[str, int | str]) -> None:
     if "srun" not in str(row["command"]):
-        pytest.skip("ran without Slurm")
+        pytest.skip("runs without Slurm, in test_slurm.py")
     text = f"#!/bin/bash\n#SBATCH --ntasks-per-node={row['tasks_per_node']}\nexport head=x\n{row['command']}"
     assert len(submit(text, int(row["nodes"]))["calls"]) == row["launchers"]

@@ -325,6 +325,54 @@ def test_wrong_addresses_of_the_master_fail_in_their_time_and_an_exported_one_is
     assert (len(watch.launchers), len(watch.ranks)) == (4 + row["launchers"], row["processes"])
 
 
+SPAWNS = """
+import os
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def work(rank):  # as in many tutorials, which are started by: python train.py
+    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "localhost", "29555"
+    with open("spawns.begun", "a") as begun:
+        begun.write(f"{rank} ")
+    dist.init_process_group("gloo", rank=rank, world_size=4)
+    print("they have met", flush=True)
+
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=4)
+"""
+
+
+def test_a_program_that_spawns_under_torchrun_waits_without_a_message(machines: Hosts) -> None:
+    row, work, watch = ROWS["spawn"], machines.folder / "work", Watch(machines)
+    (work / "spawns.py").write_text(SPAWNS)
+    (begun := work / "spawns.begun").touch()
+    words = str(row["command"]).partition("#")[0].replace("train.py", "spawns.py").split()
+
+    def spawned() -> list[int]:
+        """The parent of each spawned process."""
+        running = machines.processes().values()
+        return [process.parent for process in running if any("spawn_main" in word for word in process.line)]
+
+    def printed() -> list[str]:
+        """What was printed, but for c10d's warnings that this network has no name server."""
+        lines = output.read_text().splitlines()
+        return [line for line in lines if "hostname of the client socket cannot be retrieved" not in line]
+
+    with open(output := work / "spawns.out", "w") as out:
+        process = machines.start("node1", words, stdout=out)
+    try:
+        assert watch.until(lambda: len(begun.read_text().split()) == row["processes"]), printed()
+        watch.until(lambda: process.poll() is not None, timeout=3)  # alone, four ranks have met by then
+        assert process.poll() is None
+        assert printed() == []
+        assert (len(watch.launchers), len(watch.ranks)) == (row["launchers"], 4)
+        assert Counter(spawned()) == dict.fromkeys(watch.ranks, 4)
+        assert sorted(begun.read_text().split()) == sorted("0123" * 4)
+    finally:
+        machines.end(process)
+    assert spawned() == []
+
+
 def test_nothing_is_left_of_hosts_whose_job_still_runs(cluster: SlurmCluster) -> None:
     assert cluster.steps() == []  # of all that ran in the tests before this one
     before = surroundings()
