@@ -32,6 +32,13 @@ FAULTS = [
         claim="real-claim",
     ),
     Fault(
+        name="two_stages_with_32_micro_batches_as_the_unit",
+        cell="plan-published",
+        find="formula(2, 1)",
+        replace="formula(2, 32)",
+        claim="plan-published-claim",
+    ),
+    Fault(
         name="the_loss_is_not_divided_by_m",
         cell="real-worker",
         find=" / len(self.targets)",
@@ -79,5 +86,12 @@ FAULTS = [
         find="load = [1, 1, 1, 2]",
         replace="load = [1, 1, 1, 1]",
         claim="wrong-load-claim",
+    ),
+    Fault(
+        name="every_stage_is_called_the_first",
+        cell="wrong-names-run",
+        find='f"{rank}.{name}"',
+        replace='f"0.{name}"',
+        claim="wrong-names-claim",
     ),
 ]
