@@ -32,10 +32,10 @@ FAULTS = [
         claim="real-claim",
     ),
     Fault(
-        name="two_stages_with_32_micro_batches_as_the_unit",
+        name="no_bubble_in_what_stages_would_reach",
         cell="plan-published",
-        find="formula(2, 1)",
-        replace="formula(2, 32)",
+        find="p * m / (m + p - 1)",
+        replace="p",
         claim="plan-published-claim",
     ),
     Fault(
