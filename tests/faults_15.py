@@ -12,7 +12,7 @@ FAULTS = [
     ),
     Fault(
         name="takes_a_partial_sum_for_the_product",
-        cell="linear-claim",
+        cell="linear-run",
         find="all_reduced(part(matrix_x, 1) @ part(matrix_A, 0))",
         replace="part(matrix_x, 1) @ part(matrix_A, 0)",
         claim="linear-claim",

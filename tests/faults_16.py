@@ -32,6 +32,13 @@ FAULTS = [
         claim="real-claim",
     ),
     Fault(
+        name="no_bubble_in_what_stages_would_reach",
+        cell="plan-published",
+        find="p * m / (m + p - 1)",
+        replace="p",
+        claim="plan-published-claim",
+    ),
+    Fault(
         name="the_loss_is_not_divided_by_m",
         cell="real-worker",
         find=" / len(self.targets)",
@@ -79,5 +86,12 @@ FAULTS = [
         find="load = [1, 1, 1, 2]",
         replace="load = [1, 1, 1, 1]",
         claim="wrong-load-claim",
+    ),
+    Fault(
+        name="every_stage_is_called_the_first",
+        cell="wrong-names-run",
+        find='f"{rank}.{name}"',
+        replace='f"0.{name}"',
+        claim="wrong-names-claim",
     ),
 ]

@@ -104,7 +104,8 @@ def decide_token_loss(seen: list[dict[str, Any]]) -> str:
     (sum((_token_losses(x, weight) * mask).sum() for x, mask in parts) / count).backward()
     average = torch.tensor([s["gradient"] for s in seen], dtype=torch.float64).mean(0)
     hint = (
-        f"{count.item():.0f} real tokens on all ranks together, and the average over ranks comes after yours"
+        f"{count.item():.0f} real tokens on all ranks together, each with the same weight, and the average "
+        "over ranks comes after yours"
     )
     compare("the gradient, averaged over ranks", average.tolist(), weight.grad, hint=hint)
     _check_traffic(seen, collectives=1, numbers=1, hint="one number is enough: the count of real tokens")

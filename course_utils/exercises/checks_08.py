@@ -76,6 +76,10 @@ def _accuracy_hint(came: Any, n: int, shares: Sequence[Tensor], rank: int) -> st
         (padded.mean(), f"{len(padded)} answers were counted, and there are {n} samples"),
         (padded.sum() / n, "the padding's right answers are still among those added up"),
         (torch.cat(kept).sum() / len(padded), "the padding is still in the number you divide by"),
+        (
+            (padded.sum() - len(padded) + n) / n,
+            "the padding was taken for right: it repeats the first samples, and not all of them are",
+        ),
         (means.mean(), "a mean of means: what does a sample weigh?"),
         (shares[rank].mean(), "that is this rank's own share, padding included"),
         (kept[rank].sum() / n, "these are this rank's right answers alone"),

@@ -1,7 +1,7 @@
 """Checks of chapter 10: even shards, the norm over shards, an Adam whose state is sharded."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -82,6 +82,8 @@ def _decide_layout(what: str, came: Any, sizes: list[int], world_size: int) -> N
     even = "a parameter may be cut: cut where the shard ends, not where the parameter does"
     if sum(sizes) % world_size == 0 and max(held) == shard + 1:
         even = "a length that the ranks divide needs no padding"
+    elif held[:-1] == [sum(sizes) // world_size] * (world_size - 1):
+        even = "the last rank has the rest: pad the vector, and all shards are equally long"
     at_most(f"elements on one rank ({what})", max(held), shard, rank=held.index(max(held)), hint=even)
     equal = "with its padding each shard is equally long, so the padding stands at the end of the vector"
     lengths = [sum(stop - start for _, start, stop in owned) for owned in wanted]
@@ -227,11 +229,12 @@ def see_adam(sharded_adam_step: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-def _serial_adam(world_size: int, case: int, factor: float = 1.0, lr: float | None = None) -> Tensor:
+def _serial_adam(ranks: Iterable[int], case: int, factor: float = 1.0, lr: float | None = None) -> Tensor:
+    """The parameters after steps with the mean gradient of these ranks."""
     flat = _random(case, _LENGTHS[case]).requires_grad_()
     optimizer = torch.optim.Adam([flat], lr=lr or (0.1 if case else 0.01))
     for step in range(_STEPS):
-        flat.grad = torch.stack([_adam_inputs(rank, case, step) for rank in range(world_size)]).mean(0)
+        flat.grad = torch.stack([_adam_inputs(rank, case, step) for rank in ranks]).mean(0)
         flat.grad *= factor
         optimizer.step()
     return flat.detach()
@@ -240,7 +243,7 @@ def _serial_adam(world_size: int, case: int, factor: float = 1.0, lr: float | No
 def decide_adam(seen: list[dict[str, Any]]) -> str:
     world_size = len(seen)
     for case, n in enumerate(_LENGTHS):
-        wanted = _serial_adam(world_size, case)
+        wanted = _serial_adam(range(world_size), case)
         for rank, s in enumerate(seen):
             hint = "" if all(_right(s["flats"][case], wanted)) else _adam_hint(seen, rank, case, wanted)
             what = f"{n} parameters after {_STEPS} steps"
@@ -285,10 +288,13 @@ def _adam_hint(seen: list[dict[str, Any]], rank: int, case: int, wanted: Tensor)
         return "the ranks differ, so some have not got what others computed"
     if not any(s["numbers"][case] for s in seen):
         return _KEPT
-    if case == 1 and all(_right(came, _serial_adam(world_size, case, factor=world_size))):
+    if case == 1 and all(_right(came, _serial_adam(range(world_size), case, factor=world_size))):
         return _SUMMED
-    if all(_right(came, _serial_adam(world_size, case, lr=0.01))):
+    if all(_right(came, _serial_adam(range(world_size), case, lr=0.01))):
         return "lr is an argument, and this is the step for its default"
+    parts = [_serial_adam([r], case)[r * shard : (r + 1) * shard] for r in range(world_size)]
+    if all(_right(came, torch.cat(parts))):
+        return "each part is updated with its own rank's gradient: where does the mean over ranks come from?"
     return "the mean over ranks; both moments, both corrected by the number of steps; no weight decay"
 
 

@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from course_utils.exercises.judging import Exercise, at_most, compare, plain, reject
 from course_utils.exercises.messages import Message, logged_messages
 from course_utils.measure import count_operations
+
+_ONE = "a stage that may hold none could not work at all: at least one"
 
 _STAGES = [  # stage, m, limit: 1F1B, GPipe, few micro-batches, a limit that would leave nothing, and others
     *((0, 8, 4), (2, 8, 4), (3, 8, 4), (1, 3, 8), (0, 2, 4), (3, 4, 2), (1, 6, 4), (0, 1, 1), (0, 5, 1)),
@@ -48,18 +51,24 @@ def _decide_stage(what: str, came: Any, stage: int, m: int, limit: int) -> None:
     for kind in "FB":
         order = [i for other, i in came if other == kind]
         hint = "each micro-batch once, and the oldest first"
-        if len(order) != m:
+        if len(order) < m:
             hint = "each micro-batch has one forward and one backward, also those of the warm-up"
+            hint = _ONE if limit - stage < 1 else hint
+        elif len(order) > m:
+            hint = "there are m micro-batches, also where the stage could do or hold more"
+        elif order == list(range(1, m + 1)):
+            hint = "micro-batches count from 0"
         if kind == "B" and m > 1 and order == list(range(m))[::-1]:
             hint = "backwards come in the order of the forwards: the oldest first"
         compare(f"{what}: the {kind}s", order, list(range(m)), hint=hint)
     for i in range(m):
         if came.index(["B", i]) < came.index(["F", i]):
-            reject(f"{what}: backward {i} comes before its forward", expected=wanted, came=came)
+            hint = _ONE if limit - stage < 1 else "a backward needs what its forward left"
+            reject(f"{what}: backward {i} comes before its forward", expected=wanted, came=came, hint=hint)
     most, wants = _held(came), _held(wanted)
     hint = "a stage that holds what it may has to do a backward first"
     if limit - stage < 1:
-        hint = "a stage that may hold none could not work at all: at least one"
+        hint = _ONE
     elif most == m and came == [["F", i] for i in range(m)] + [["B", i] for i in range(m)]:
         hint = "all forwards first is GPipe; this stage has to stop before"
     elif most == may_hold + 1:
@@ -83,10 +92,10 @@ def decide_stage(seen: list[Any]) -> str:
 _TIMES = [  # forward, backward, m
     ([1.0, 1.0, 1.0, 2.0], [2.0, 2.0, 2.0, 4.0], 32),
     ([1.0, 1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0], 4),
-    ([3.0, 1.0, 1.0], [1.0, 1.0, 4.0], 5),  # the slowest forward and the slowest backward in two stages
+    ([2.0, 1.0, 3.0, 1.5], [4.0, 2.5, 3.0, 3.0], 12),  # the slowest forward and backward in two stages
+    ([3.0, 1.0, 1.0], [1.0, 1.0, 4.0], 5),
     ([0.5], [1.0], 7),
     ([1.0, 2.0], [3.0, 1.0], 1),
-    ([2.0, 1.0, 3.0, 1.5], [4.0, 2.5, 3.0, 3.0], 12),
 ]
 
 
@@ -126,6 +135,18 @@ def _idle_hint(came: list[float], forward: list[float], backward: list[float], m
             shares(sum(both) + (m - 1) * slowest)
         ),
         "m - 1 micro-batches follow the first one": shares(sum(both) + m * slowest),
+        "that is the time of m + p - 1 micro-batches in an average stage: which one sets the pace?": (
+            shares((m + p - 1) * sum(both) / p)
+        ),
+        "micro-batches come out at the pace of the slowest stage, which need not be the first": (
+            shares(sum(both) + (m - 1) * both[0])
+        ),
+        "micro-batches come out at the pace of the slowest stage, which need not be the last": (
+            shares(sum(both) + (m - 1) * both[-1])
+        ),
+        "first come all forwards, then all backwards: each of the two has its own pace": (
+            shares(sum(both) + (m - 1) * max(*forward, *backward))
+        ),
         "that is the share of time in which it works": [m * work / whole for work in both],
         "that is the idle time itself, not its share": [whole - m * work for work in both],
         "a share lies between 0 and 1": [100 * share for share in shares(whole)],
@@ -214,14 +235,30 @@ def _batch(m: int) -> tuple[list[Tensor], list[Tensor]]:
     return list(x.chunk(m)), list(y.chunk(m))
 
 
+@contextmanager
+def _says_where(part: _Watched, m: int) -> Iterator[None]:
+    """An error says in which step it was, and what a missing gradient may come from."""
+    try:
+        yield
+    except Exception as error:
+        where = f"m={m}, {dist.get_world_size()} ranks"
+        if "NoneType" in str(error) and part.log and part.log[-1][0] == "B":
+            where += "; backward fills x.grad only where x.requires_grad"
+        if len(error.args) == 1:
+            error.args = (f"{error} ({where})",)
+        raise
+
+
 def see_step(one_f_one_b_step: Callable[..., Any]) -> list[dict[str, Any]]:
+    """What was seen of each step, up to one that left out a forward or a backward on some rank: its messages
+    that nobody received would make the next one hang."""
     rank, last, runs = dist.get_rank(), dist.get_world_size() - 1, []
     for m in _CASES:
         part, (inputs, targets) = _Watched(rank), _batch(m)
         before = part.weight.detach().clone()
         given = inputs if rank == 0 else None, targets if rank == last else None
         dist.barrier()
-        with logged_messages() as log, count_operations() as operations:
+        with logged_messages() as log, count_operations() as operations, _says_where(part, m):
             loss = one_f_one_b_step(part, *given, m)
         runs.append(
             {
@@ -235,13 +272,19 @@ def see_step(one_f_one_b_step: Callable[..., Any]) -> list[dict[str, Any]]:
                 "operations": operations,
             }
         )
-        dist.barrier()
+        calls = Counter(kind for kind, _ in part.log)
+        whole = torch.tensor(int(calls == {"F": m, "B": m}))
+        dist.all_reduce(whole, op=dist.ReduceOp.MIN)
+        if not whole:
+            break
     return runs
 
 
 def _decide_order(what: str, log: list[Any], rank: int, last: int, m: int) -> None:
     calls = [kind for kind, _ in log]
     hint = "one call of part for each micro-batch, and nothing else"
+    if calls.count("F") == m + 1:
+        hint += "; PyTorch's schedules, not allowed here, make one more to find out shapes"
     compare(f"{what}: calls of part", calls.count("F"), m, rank=rank, hint=hint)
     hint = "each micro-batch's output needs its backward, also those of the warm-up"
     if calls.count("B") == 0:
@@ -312,7 +355,7 @@ def decide_step(seen: list[list[dict[str, Any]]]) -> str:
         what = f"m={m}, {world_size} rank{'s' if last else ''}"
         loss, _ = _serial(*_batch(m), world_size)
         for rank, runs in enumerate(seen):
-            s = runs[case]
+            s = runs[case]  # the steps end behind one that is rejected here
             _decide_order(what, s["log"], rank, last, m)
             hint = "the backward of a micro-batch frees what it held; retain_graph keeps it"
             limit = min(world_size - rank, m)
@@ -334,7 +377,8 @@ def decide_step(seen: list[list[dict[str, Any]]]) -> str:
 
 _HANG = (
     "send waits for its receiver: if a rank sends forward while the next sends back, both wait. isend goes "
-    "on; and does a rank receive exactly what its neighbors send?"
+    "on, until it is waited for; and does a rank receive exactly what its neighbors send, up to the last "
+    "gradient?"
 )
 
 _LOOP = "a loop that finds neither a forward nor a backward to do never ends: what may a late stage hold?"

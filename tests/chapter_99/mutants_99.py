@@ -75,7 +75,12 @@ FITS = {
     "reduces_element_by_element": "too many collectives",
     "forgot_to_return": "nothing came back",
     "counts_the_parameters_alone": "what does Adam keep",
+    "counts_in_kilobytes": r"expected +12000\n  came +12$",
+    "answers_in_words": r"came +12000 bytes",
+    "calls_the_library": "the backend ran broadcast",
     "calls_the_library_by_another_name": "the backend ran broadcast",
     "sends_to_one_rank_alone": r"rank +2",
+    "deals_in_blocks": "round and round",
+    "counts_ranks_from_one": r"came +\[\[1, 2, 1, 2, 1, 2, 1\]",
     "takes_one_argument": r"TypeError: takes_one_argument\(\) takes 1 positional argument",
 }

@@ -457,6 +457,7 @@ MUTANTS = {
 
 FITS = {
     "counts_the_padding": "604 answers",
+    "takes_the_padding_for_right": "padding was taken for right",
     "divides_by_n_and_counts_the_padding": "padding",
     "looks_at_its_own_share": "own share",
     "averages_the_ranks": "mean of means",

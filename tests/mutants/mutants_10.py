@@ -621,6 +621,7 @@ MUTANTS = {
 
 FITS = {
     "deals_out_whole_parameters": "a parameter may be cut",
+    "gives_the_rest_to_the_last_rank": "the last rank has the rest",
     "rounds_the_shard_down": "which way do you round",
     "spreads_the_rest_over_the_first_ranks": "at the end of the vector",
     "counts_in_the_flat_vector": "within that parameter",
@@ -655,6 +656,8 @@ FITS = {
     "forgot_to_share": "how does it get the others'",
     "cuts_off_what_does_not_divide": "remainder",
     "forgot_the_bias_correction": "corrected",
+    "corrects_as_in_the_first_step": "corrected by the number of steps",
+    "uses_the_gradient_of_this_rank": "own rank's gradient",
     "keeps_the_mean_gradient_too": "too many numbers in state",
     "keeps_a_full_state_elsewhere": "too few numbers in state",
     "steps_on_rank_0_and_broadcasts": "too many numbers in state",

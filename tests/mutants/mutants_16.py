@@ -465,7 +465,7 @@ def forgets_the_last_backwards_of_the_step(
     for _ in range(m - _hold(m)):
         stage.backward()
         stage.forward()
-    return stage.loss if stage.rank == stage.last else None
+    return stage.finish()
 
 
 def calls_pytorchs_schedule(part: nn.Module, inputs: Batches, targets: Batches, m: int) -> float | None:
@@ -715,6 +715,10 @@ MUTANTS: dict[str, tuple[Callable[..., Any], ...]] = {
 FITS = {
     "is_always_gpipe": "all forwards first",
     "forgets_the_stage": "too many micro-batches held",
+    "forgets_that_one_must_be_held": "hold none could not work at all",
+    "expects_enough_micro_batches": "there are m micro-batches",
+    "counts_from_one": "count from 0",
+    "begins_with_a_backward": "another forward before it waits for a backward",
     "holds_one_more": "one too many",
     "holds_one_less": "fewer than it may",
     "takes_the_newest_backward": "oldest first",
@@ -723,6 +727,10 @@ FITS = {
     "empties_before_it_fills_again": "after each backward",
     "spells_the_names_out": "pairs such as",
     "takes_them_for_balanced": "equal stages",
+    "takes_the_average_stage": "in an average stage: which one sets the pace",
+    "takes_the_last_stage_for_the_slowest": "need not be the last",
+    "takes_the_first_stage_for_the_slowest": "need not be the first",
+    "overlaps_forwards_and_backwards": "first come all forwards, then all backwards",
     "takes_the_slowest_for_all": "what does filling really take",
     "looks_for_one_slowest_stage": "need not be in one stage",
     "returns_seconds": "not its share",
@@ -736,13 +744,17 @@ FITS = {
     "returns_the_sum_of_losses": "6 times what was expected",
     "returns_the_last_micro_batchs_loss": "mean loss of the whole batch",
     "returns_a_loss_everywhere": "does not know the loss",
+    "forgets_requires_grad": r"m=6, 4 ranks; backward fills x\.grad only where x\.requires_grad",
+    "expects_as_many_micro_batches_as_ranks": r"list index out of range \(m=2, 4 ranks\)",
+    "forgets_the_last_backwards_of_the_step": r"waits in wait[\s\S]+up to the last gradient",
+    "calls_pytorchs_schedule": "PyTorch's schedules, not allowed",
     "calls_part_twice": "calls of part",
     "passes_the_outputs_gradient_on": "the last rank's is right",
     "averages_gradients_over_stages": "a collective ran",
     "runs_one_micro_batch_at_a_time": "one micro-batch at a time",
     "waits_for_a_gradient_first": "had not finished",
     "loops_for_ever_behind_the_limit": "a late stage",
-    "does_forwards_that_are_not_there": "one forward and one backward",
+    "does_forwards_that_are_not_there": "there are m micro-batches",
     "writes_the_stage_too": "pairs such as",
     "joins_kind_and_number": "pairs such as",
     "makes_the_whole_schedule": "pairs such as",
