@@ -102,6 +102,13 @@ FAULTS = [
         claim="early-claim",
     ),
     Fault(
+        name="whole_gradients_in_stage_2",
+        cell="explore-bytes",
+        find="(shard if stage > 1 else whole)",
+        replace="(shard if stage > 2 else whole)",
+        claim="explore-claim",
+    ),
+    Fault(
         name="only_the_shard_after_all",
         cell="wrong-state-run",
         find="torch.optim.AdamW([self.flat], **adamw)",

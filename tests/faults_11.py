@@ -137,4 +137,11 @@ FAULTS = [
         replace="[1, 1]",
         claim="wrong-order-claim",
     ),
+    Fault(
+        name="nothing_is_gathered_ahead",
+        cell="explore-moments",
+        find="(i, i - 1) if first else (i - 1,)",
+        replace="(i,)",
+        claim="explore-claim",
+    ),
 ]

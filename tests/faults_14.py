@@ -25,6 +25,13 @@ FAULTS = [
         claim="names-claim",
     ),
     Fault(
+        name="hides_all_communication",
+        cell="links-fewer",
+        find="W / (0.3 + seconds)",
+        replace="W / max(0.3, seconds)",
+        claim="links-fewer",
+    ),
+    Fault(
         name="reads_the_matrix_shifted_by_a_column",
         cell="topology-read",
         find="for a, *kinds in rows",
