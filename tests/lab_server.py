@@ -16,7 +16,11 @@ from course_utils.tools import lab
 
 @contextmanager
 def serving(
-    folder: Path, settings: Path, more: tuple[str, ...] = (), command: list[str] | None = None
+    folder: Path,
+    settings: Path,
+    more: tuple[str, ...] = (),
+    command: list[str] | None = None,
+    stdin: int = subprocess.DEVNULL,
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """The running server of ``folder`` and its address as printed; ends it and its kernels.
 
@@ -33,7 +37,7 @@ def serving(
         subprocess.Popen(
             command or lab.jupyter(folder, port=0, browser=False, more=list(more)),
             cwd=lab.ROOT,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             start_new_session=True,
             env=inherited | kinds,
             stderr=errors,

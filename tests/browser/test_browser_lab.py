@@ -46,7 +46,8 @@ def test_jupyterlab_opens_the_first_chapter(page: Page, address: str) -> None:
 def test_the_command_of_the_readme_from_its_start_to_ctrl_c(page: Page, tmp_path: Path) -> None:
     own = tmp_path / "ann" / "my_course"
     command = [sys.executable, "-m", "course_utils", "lab", "--home", str(own.parent), "--no-browser"]
-    with serving(own, tmp_path, command=command) as (process, address):
+    terminal, keyboard = os.openpty()  # with none, JupyterLab has another way to end
+    with serving(own, tmp_path, command=command, stdin=keyboard) as (process, address):
         sees_the_first_chapter(page, address)
         assert (own / FIRST).is_file()
         served = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
@@ -58,6 +59,8 @@ def test_the_command_of_the_readme_from_its_start_to_ctrl_c(page: Page, tmp_path
         _, left = psutil.wait_procs(served, timeout=10)
         assert not left
     assert "Traceback" not in (tmp_path / "server.log").read_text("utf-8")
+    os.close(terminal)
+    os.close(keyboard)
 
 
 def test_a_prediction_is_judged_and_noted(lab: LabPage, my_course: Path) -> None:
