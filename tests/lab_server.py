@@ -16,10 +16,15 @@ from course_utils.tools import lab
 
 @contextmanager
 def serving(
-    folder: Path, settings: Path, more: tuple[str, ...] = ()
+    folder: Path,
+    settings: Path,
+    more: tuple[str, ...] = (),
+    command: list[str] | None = None,
+    stdin: int = subprocess.DEVNULL,
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """The running server of ``folder`` and its address as printed; ends it and its kernels.
 
+    ``command`` starts it, if given, in the folder of the repository. It leads a process group of its own.
     ``settings`` is an empty folder for Jupyter's files: a user's own play no part.
     Its kernels know nothing of pytest, under which the course takes no notes.
     JupyterLab prints its address a moment before it listens there, so this waits until it answers.
@@ -30,7 +35,10 @@ def serving(
     with (
         log.open("wb") as errors,
         subprocess.Popen(
-            lab.jupyter(folder, port=0, browser=False, more=list(more)),
+            command or lab.jupyter(folder, port=0, browser=False, more=list(more)),
+            cwd=lab.ROOT,
+            stdin=stdin,
+            start_new_session=True,
             env=inherited | kinds,
             stderr=errors,
             preexec_fn=None

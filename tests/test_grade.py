@@ -3,17 +3,21 @@
 import csv
 import json
 import re
+import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from course_utils.exercises.judging import find
 from course_utils.exercises.solution import solution_source
 from course_utils.exercises.verdict import NOT_RIGHT
 from course_utils.tools import grade as command
-from course_utils.tools import student_file
+from course_utils.tools import grading_run, student_file
 from course_utils.tools.grade import grade
 from course_utils.tools.grade_table import NO_VERDICT, NOT_FOUND
 from course_utils.tools.lab import without_outputs
@@ -25,7 +29,7 @@ CHAPTER = ROOT / "notebooks" / "02_gradient_equivalence.ipynb"
 HEAD = "def weighted_average(gradient, count):\n"
 HANGS = HEAD + "    if dist.get_rank() == 0:\n        dist.barrier()\n    return gradient\n"
 LOOPS = HEAD + "    while True:\n        pass\n"
-KILLS = HEAD + "    import os, signal\n    os.kill(os.getppid(), signal.SIGKILL)\n"
+KILLS = HEAD + "    import os, signal, time\n    os.kill(os.getppid(), signal.SIGKILL)\n    time.sleep(60)\n"
 FORGETS = HEAD + "    dist.all_reduce(gradient)\n    return gradient / dist.get_world_size()\n"
 HOARDS = HEAD + "    return torch.ones(2**31).sum() * gradient\n"
 RENAMED = "def my_average(gradient, count):\n    return gradient\n"
@@ -134,6 +138,30 @@ def test_one_that_never_ends_is_ended_and_leaves_no_process(tmp_path: Path) -> N
 
 def _is_ours(process: psutil.Process) -> bool:
     return any("grading_run" in part or "forkserver" in part for part in process.info["cmdline"] or [])
+
+
+def test_a_slow_import_of_the_setup_takes_no_time_from_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(5)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    quick = replace(find("02.1"), timeout=4.0, world_sizes=(4,))
+    monkeypatch.setattr(grading_run, "find", lambda _: quick)
+    setup = "import torch\nimport torch.distributed as dist\nimport slow\n"
+    cells = [("setup", setup), ("ex-1-stub", solution_source("02.1"))]
+    (found,) = grading_run.seen("02.1", "weighted_average", cells)
+    assert command.verdict("02.1", [found], memory=4.0).passed, found
+
+
+def test_no_answer_waits_for_slow_modules_of_torch() -> None:
+    program = (
+        "import sys\nfrom course_utils import launch\nfrom course_utils.tools.grading_run import prepare\n"
+        "prepare()\nprint(launch(lambda: 'torch._dynamo' in sys.modules))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[True, True, True, True]\n"
 
 
 @pytest.mark.skipif("not hasattr(__import__('os'), 'killpg')", reason="this system has no such limit")
@@ -264,7 +292,7 @@ def test_an_exercise_takes_along_what_it_needs_and_runs_nothing_else(chapter: Pa
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("exercise", ["04.2", "08.2", "11.2", "15.3"])
+@pytest.mark.parametrize("exercise", ["04.2", "08.2", "11.2", "15.3", "17.1", "18.3", "19.2", "20.3"])
 def test_solutions_are_graded_right(tmp_path: Path, exercise: str) -> None:
     number, place = exercise.split(".")
     notebook = json.loads(chapters([number])[0].read_text("utf-8"))

@@ -29,6 +29,7 @@ from course_utils.tools.grade_table import NO_VERDICT, NOT_FOUND, Grade, NoVerdi
 from course_utils.tools.run import ROOT
 
 TIMEOUT = 120  # seconds for one exercise
+START = 300  # seconds until the process that runs them has imported what it needs: a disk may be slow
 MEMORY = 4.0  # GiB for each process
 NO_MEMORY = re.compile(
     r"MemoryError|bad_alloc|[Cc]an(no|')t allocate memory|failed to map segment|can't start new thread|"
@@ -58,7 +59,7 @@ def grade(name: str, path: Path, timeout: float = TIMEOUT, memory: float = MEMOR
 def _verdicts(tasks: list[submission.Task], timeout: float, memory: float) -> list[Verdict]:
     """Run exercises in one process, up to the first that takes it down or has no end: one verdict or more."""
     given = {"tasks": [astuple(task) for task in tasks], "memory": int(memory * 2**30)}
-    command, found = [sys.executable, "-m", "course_utils.tools.grading_run"], []
+    command, found, ready = [sys.executable, "-m", "course_utils.tools.grading_run"], [], ""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes) as process:
         lines: queue.Queue[str] = queue.Queue()
@@ -67,8 +68,9 @@ def _verdicts(tasks: list[submission.Task], timeout: float, memory: float) -> li
             with contextlib.suppress(BrokenPipeError):
                 json.dump(given, process.stdin)
                 process.stdin.close()
+            ready = lines.get(timeout=START)
             for task in tasks:
-                line = lines.get(timeout=timeout)
+                line = ready and lines.get(timeout=timeout)
                 if not line:
                     reason = (
                         f"its process died: it met the limit --memory {memory:g} (GiB), or its code ended it"
@@ -77,7 +79,9 @@ def _verdicts(tasks: list[submission.Task], timeout: float, memory: float) -> li
                 found.append(verdict(task.exercise, json.loads(line), memory))
         except queue.Empty:
             reason = f"it had not finished after {timeout:g} s, the limit --timeout"
-            return [*found, NoVerdict(task.exercise, NO_VERDICT, reason)]
+            if not ready:
+                reason = f"its process had not started after {START} s: a busy machine"
+            return [*found, NoVerdict(tasks[len(found)].exercise, NO_VERDICT, reason)]
         finally:
             _kill(process)  # the ranks end with their notebook, which this process is for them
     return found

@@ -35,6 +35,10 @@ RUN = """([command, cell]) => {
 }"""
 CELLS = "() => jupyterapp.shell.currentWidget.content.widgets.map(({model}) => model.toJSON())"
 NODE = """(id) => jupyterapp.shell.currentWidget.content.widgets.find(({model}) => model.id === id).node"""
+THEME = """async (theme) => {
+    if (document.body.dataset.jpThemeName !== theme)
+        await jupyterapp.commands.execute("apputils:change-theme", {theme});
+}"""
 EVALUATE = """async (expression) => {
     const {kernel} = jupyterapp.shell.currentWidget.sessionContext.session;
     const asked = {code: "", silent: true, store_history: false, user_expressions: {it: expression}};
@@ -120,6 +124,11 @@ class LabPage:
         if not right:
             raise KernelError(text)
         return ast.literal_eval(text)
+
+    def wear(self, theme: str) -> None:
+        """Put on JupyterLab's theme of that name: JupyterLab Light or JupyterLab Dark."""
+        self.page.evaluate(THEME, theme)
+        self.page.wait_for_function("(theme) => document.body.dataset.jpThemeName === theme", arg=theme)
 
     def wait(self, condition: Callable[[], object], what: str, seconds: float = 20) -> None:
         """Wait until ``condition()`` holds; the page lives on meanwhile."""

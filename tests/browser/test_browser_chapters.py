@@ -1,4 +1,4 @@
-"""Every chapter in JupyterLab: it runs to its end, nothing is cut or scrolls, its panel answers the keys."""
+"""Every chapter in JupyterLab: it runs to its end, nothing is cut or faint, its panel answers the keys."""
 
 import time
 from collections import deque
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from contrast import FAINT
 from lab_page import LabPage, watch
 from panel_keys import PanelKeys
 from playwright.sync_api import Browser
@@ -41,6 +42,18 @@ TOO_WIDE = """() => jupyterapp.shell.currentWidget.content.widgets.flatMap(({mod
         return [];
     });
 })"""
+THEMES = ("JupyterLab Dark", "JupyterLab Light")
+# Text inside of a picture stands on the picture's own ground.
+TOO_FAINT = (
+    "() => {"
+    + FAINT
+    + """
+    return jupyterapp.shell.currentWidget.content.widgets.flatMap(({model, node}) => {
+        const parts = [...node.querySelectorAll(":is(.jp-OutputArea-output, .jp-MarkdownOutput) *")];
+        return faint(parts.filter((part) => !part.ownerSVGElement)).map((found) => `${model.id}: ${found}`);
+    });
+}"""
+)
 
 
 @dataclass
@@ -52,6 +65,7 @@ class Visit:
     errors: list[str] = field(default_factory=list)
     counts: list[int | None] = field(default_factory=list)
     too_wide: dict[int, list[str]] = field(default_factory=dict)
+    faint: dict[str, list[str]] = field(default_factory=dict)
     panels: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -100,15 +114,22 @@ class Desk:
                 visit.errors += [f"{cell['id']}: {out['ename']}: {out['evalue']}" for out in failed]
         for width in (WIDE, NARROW):
             self._resize(width)
-            for _ in range(6):  # JupyterLab, the widgets and the formulas follow a little later
-                self.lab.page.wait_for_timeout(500)
-                visit.too_wide[width] = self.lab.page.evaluate(TOO_WIDE)
-                if not visit.too_wide[width]:
-                    break
+            visit.too_wide[width] = self._found(TOO_WIDE)
+        for theme in THEMES:
+            self.lab.wear(theme)
+            visit.faint[theme] = self._found(TOO_FAINT)
         for cell in code:
             if "panel" in cell["metadata"].get("tags", []):
                 keys = PanelKeys(self.lab, cell["id"], cell["execution_count"])
                 visit.panels[cell["id"]] = keys.findings()
+
+    def _found(self, script: str) -> list[str]:
+        """What the script finds, when JupyterLab, the widgets and the formulas have followed."""
+        for _ in range(6):
+            self.lab.page.wait_for_timeout(500)
+            if not (found := self.lab.page.evaluate(script)):
+                break
+        return found
 
     def _resize(self, width: int) -> None:
         self.lab.page.set_viewport_size({"width": width, "height": 720})
@@ -160,6 +181,12 @@ def test_a_chapter_runs_to_its_end(chapter: Path, visits: Visits) -> None:
 @each(chapters([]))
 def test_nothing_in_a_chapter_scrolls_or_is_cut(chapter: Path, visits: Visits) -> None:
     assert visits[chapter].too_wide == {WIDE: [], NARROW: []}
+
+
+@pytest.mark.all
+@each(chapters([]))
+def test_nothing_in_a_chapter_is_faint_in_light_or_dark(chapter: Path, visits: Visits) -> None:
+    assert visits[chapter].faint == {theme: [] for theme in THEMES}
 
 
 @pytest.mark.all

@@ -1,14 +1,20 @@
 """A student's hour in JupyterLab: open it, predict, solve an exercise, interrupt and restart."""
 
 import json
+import os
+import signal
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 from lab_page import LabPage
+from lab_server import serving
 from playwright.sync_api import Page
 
 from course_utils.exercises.solution import solution_source
+from course_utils.tools import environment
+from course_utils.tools.lab import ROOT
 
 pytestmark = pytest.mark.all
 
@@ -19,7 +25,7 @@ def largest(mine):
 """
 
 
-def test_jupyterlab_opens_the_first_chapter(page: Page, address: str) -> None:
+def sees_the_first_chapter(page: Page, address: str) -> None:
     page.goto(address)
     title = page.get_by_role("heading", name="00 · Start here")
     title.wait_for(timeout=60_000)
@@ -27,6 +33,34 @@ def test_jupyterlab_opens_the_first_chapter(page: Page, address: str) -> None:
     page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for(timeout=60_000)
     assert page.locator(".jp-OutputArea-output").count() == 0  # no answer stands under its question
     assert page.get_by_role("dialog").count() == 0  # nobody is asked anything
+
+
+def test_jupyterlab_opens_the_first_chapter(page: Page, address: str) -> None:
+    sees_the_first_chapter(page, address)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C as POSIX sends it")
+@pytest.mark.skipif(
+    not environment.is_ready(environment.Place(ROOT)), reason="no .venv: the command would make one"
+)
+def test_the_command_of_the_readme_from_its_start_to_ctrl_c(page: Page, tmp_path: Path) -> None:
+    own = tmp_path / "ann" / "my_course"
+    command = [sys.executable, "-m", "course_utils", "lab", "--home", str(own.parent), "--no-browser"]
+    terminal, keyboard = os.openpty()  # with none, JupyterLab has another way to end
+    with serving(own, tmp_path, command=command, stdin=keyboard) as (process, address):
+        sees_the_first_chapter(page, address)
+        assert (own / FIRST).is_file()
+        served = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        assert str(own) in " ".join(served[0].cmdline())
+        assert len(served) > 1  # the chapter's kernel
+        page.goto("about:blank")
+        os.killpg(process.pid, signal.SIGINT)  # to all that run in the terminal
+        assert process.wait(timeout=30) == 0
+        _, left = psutil.wait_procs(served, timeout=10)
+        assert not left
+    assert "Traceback" not in (tmp_path / "server.log").read_text("utf-8")
+    os.close(terminal)
+    os.close(keyboard)
 
 
 def test_a_prediction_is_judged_and_noted(lab: LabPage, my_course: Path) -> None:

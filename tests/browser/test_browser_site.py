@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from contrast import FAINT
 from playwright.sync_api import Page
 
 from course_utils.tools.run import ROOT, chapters
@@ -22,50 +23,32 @@ from course_utils.tools import site
 print(site.build(site.ROOT, Path(sys.argv[1])))
 """
 # What of the page goes over the edge, what of it can't be read, and which pictures did not come
-MEASURE = """() => {
-    const linear = (part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-    const level = (part) => linear(part / 255);
-    const light = ([r, g, b]) => 0.2126 * level(r) + 0.7152 * level(g) + 0.0722 * level(b);
-    const paper = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-    const color = (name) => {  // whatever way CSS writes it, over black
-        paper.clearRect(0, 0, 1, 1);
-        paper.fillStyle = name;
-        paper.fillRect(0, 0, 1, 1);
-        const [r, g, b, a] = paper.getImageData(0, 0, 1, 1).data;
-        return {rgb: [r, g, b], opaque: a > 128};
-    };
-    const colors = new Map();
-    const seen = (name) => colors.get(name) || colors.set(name, color(name)).get(name);
-    const behind = (part) => {
-        for (let at = part; at; at = at.parentElement) {
-            const found = seen(getComputedStyle(at).backgroundColor);
-            if (found.opaque) return found.rgb;
-        }
-        return [255, 255, 255];
-    };
+MEASURE = (
+    "() => {"
+    + FAINT
+    + """
     const article = document.querySelector("article, .bd-search-container");
     const edge = document.documentElement.clientWidth + 1;
     const scrolls = (part) => part && part !== article.parentElement &&
         (getComputedStyle(part).overflowX !== "visible" || scrolls(part.parentElement));
-    const over = [], faint = [], formulas = [];
+    const over = [], formulas = [];
     for (const part of article.querySelectorAll("*")) {
         const box = part.getBoundingClientRect();
         if (box.width && box.right > edge && !scrolls(part)) over.push(part.outerHTML.slice(0, 80));
-        const words = [...part.childNodes].filter((node) => node.nodeType === 3 && node.data.trim());
-        if (!words.length || !part.checkVisibility() || part.closest("a.headerlink")) continue;
-        const [a, b] = [seen(getComputedStyle(part).color).rgb, behind(part)].map(light);
-        const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-        if (contrast < 4.5) faint.push(`${contrast.toFixed(1)} ${part.outerHTML.slice(0, 80)}`);
         if (part.closest("p, li, td, h1, h2, h3") && !part.closest("code, pre, .cell_output") &&
-            words.some((node) => /\\$[^$]+\\$/.test(node.data))) formulas.push(part.outerHTML.slice(0, 80));
+            part.checkVisibility() && [...part.childNodes].some(
+                (node) => node.nodeType === 3 && /\\$[^$]+\\$/.test(node.data)))
+            formulas.push(part.outerHTML.slice(0, 80));
     }
     const pictures = [...article.querySelectorAll("img")].filter((image) => !image.naturalWidth);
     return {
         wide: Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth),
-        over, faint, formulas,
+        over, formulas,
+        faint: faint([...article.querySelectorAll(":not(a.headerlink, a.headerlink *)")]),
         missing: pictures.map((image) => image.alt),
     };
 }"""
+)
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,16 @@
 // Cells come as the chapter's slide types say. What does not fit on a slide goes on to another one below it, so
-// that nothing overflows whatever fonts a machine has. Only one thing that is too tall by itself is made smaller.
+// that nothing overflows whatever fonts a machine has. Text is divided by lines, a table by rows; only pictures
+// are made smaller.
 "use strict";
 
 const WIDTH = 1280, HEIGHT = 720, ROOM = 690; // pixels; deck.css has the width, too
+const MARK = 40; // for the line that says that a part goes on
 const WHOLE = "pre, table, img, svg, math, p, ul, ol";
 
 const tall = (element) => element.getBoundingClientRect().height;
-const severalOutputs = (element) => element?.querySelectorAll(".jp-OutputArea-child").length > 1;
+const isCaption = (output) => output.querySelector("p > em:only-child") && output.previousElementSibling?.querySelector("img");
+const severalOutputs = (element) =>
+  [...(element?.querySelectorAll(".jp-OutputArea-child") ?? [])].filter((output) => !isCaption(output)).length > 1;
 
 function pieces(section) {
   return [...section.children].filter((child) => !child.matches("aside.notes"));
@@ -20,11 +24,13 @@ function takeLast(piece) {
     frames.push(node);
     node = node.lastElementChild;
   }
+  const around = tall(piece) - tall(node);
   let last;
-  if (node.matches(".highlight pre")) last = takeLines(node, tall(piece) - tall(node));
+  if (node.matches("pre")) last = takeLines(node, around);
+  else if (node.matches("table")) last = takeRows(node, around);
   else if (!node.matches(WHOLE) && node.children.length > 1) {
     frames.push(node);
-    last = node.lastElementChild;
+    last = withItsPicture(node.lastElementChild);
   }
   if (!last) return null;
   return frames.reverse().reduce((inside, frame) => {
@@ -34,37 +40,81 @@ function takeLast(piece) {
   }, last);
 }
 
+function withItsPicture(last) {
+  // A figure's sentence stays with the figure.
+  if (!isCaption(last)) return last;
+  const both = document.createDocumentFragment();
+  both.append(last.previousElementSibling, last);
+  return both;
+}
+
 function takeLines(pre, around) {
-  // The lines of code that find no room, from an empty line on where there is one in the second half of what fits.
+  // The lines that find no room, from an empty line on where there is one in the second half of what fits.
   const lines = pre.textContent.replace(/\n+$/, "").split("\n");
-  const fit = Math.floor((lines.length * (ROOM - around)) / tall(pre)) - 1;
+  const ends = lines.map((line, i) => lines.slice(0, i + 1).join("\n").length);
+  const room = pre.getBoundingClientRect().top + ROOM - around - MARK;
+  const fit = ends.findLastIndex((end) => between(pre, 0, end).getBoundingClientRect().bottom < room) + 1;
   if (fit < 2 || fit >= lines.length) return null;
   const empty = lines.slice(0, fit + 1).findLastIndex((line) => !line.trim());
   const kept = empty > fit / 2 ? empty : fit;
-  const walker = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT);
-  let left = lines.slice(0, kept).join("\n").length, text = walker.nextNode();
-  for (; text.length < left; text = walker.nextNode()) left -= text.length;
-  const range = document.createRange();
-  range.setStart(text, left);
-  range.setEndAfter(pre.lastChild);
+  const next = kept + lines.slice(kept).findIndex((line) => line.trim()); // no empty lines at the top
   const rest = pre.cloneNode(false);
-  rest.append(range.extractContents());
-  const first = document.createTreeWalker(rest, NodeFilter.SHOW_TEXT);
-  for (let start = first.nextNode(); start; start = first.nextNode()) { // no empty lines at the top
-    start.data = start.data.replace(/^\n+/, "");
-    if (start.data) break;
+  rest.append(between(pre, ends[next - 1] + 1, pre.textContent.length).extractContents());
+  between(pre, ends[kept - 1], pre.textContent.length).deleteContents();
+  return goesOn(pre, rest);
+}
+
+function between(element, start, end) {
+  // Its characters from `start` up to `end`, as a range.
+  const range = document.createRange();
+  const at = (offset) => {
+    const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    let text = walker.nextNode();
+    for (; text.length < offset; text = walker.nextNode()) offset -= text.length;
+    return [text, offset];
+  };
+  range.setStart(...at(start));
+  range.setEnd(...at(end));
+  return range;
+}
+
+function takeRows(table, around) {
+  // The rows that find no room, under the same heads.
+  const rows = [...table.rows];
+  const room = table.getBoundingClientRect().top + ROOM - around - MARK;
+  const fit = rows.findLastIndex((row) => row.getBoundingClientRect().bottom < room) + 1;
+  if (fit < 2 || fit >= rows.length) return null;
+  const rest = table.cloneNode(false);
+  if ([...rows[0].cells].every((cell) => cell.matches("th"))) {
+    [...rows[0].cells].forEach((cell) => { cell.style.width = `${cell.getBoundingClientRect().width}px`; });
+    rest.append(rows[0].cloneNode(true));
   }
+  rest.append(...rows.slice(fit));
+  return goesOn(table, rest);
+}
+
+function goesOn(part, rest) {
+  // Both say that they belong together.
+  part.classList.add("goes-on");
+  rest.classList.remove("goes-on");
+  rest.classList.add("continued");
   return rest;
 }
 
 function shrinkPictures(piece) {
   // Keeps a cell's code and its pictures together where these may be somewhat smaller; whether that was enough.
-  const shown = piece.querySelector(".jp-Cell-outputWrapper");
-  if (!shown || !shown.querySelector("img, svg")) return false;
-  const scale = (ROOM - (tall(piece) - tall(shown))) / tall(shown);
-  if (scale < (shown.querySelectorAll("img, svg").length > 1 ? 0.85 : 0.6)) return false;
-  shown.style.zoom = scale;
+  const pictures = [...piece.querySelectorAll(".jp-Cell-outputWrapper :is(img, svg)")];
+  const height = pictures.reduce((sum, picture) => sum + tall(picture), 0);
+  const scale = (ROOM - (tall(piece) - height)) / height;
+  if (!pictures.length || scale < (pictures.length > 1 ? 0.85 : 0.6)) return false;
+  for (const picture of pictures) picture.style.zoom = scale;
   return true;
+}
+
+function narrow(pre) {
+  // Output with lines that find no room on the width is set as small as can still be read.
+  const lines = pre.textContent.replace(/\n+$/, "").split("\n");
+  if (tall(pre) > (lines.length + 0.5) * parseFloat(getComputedStyle(pre).lineHeight)) pre.classList.add("narrow");
 }
 
 function paginate(stack) {
@@ -105,6 +155,7 @@ async function start() {
   await Promise.all([...document.images].map((image) => image.decode().catch(() => null)));
   document.querySelectorAll(".jp-Collapser, .jp-InputPrompt, .jp-OutputPrompt").forEach((part) => part.remove());
   document.documentElement.classList.add("measuring");
+  document.querySelectorAll(".jp-RenderedText pre").forEach(narrow);
   for (const stack of document.querySelectorAll(".reveal .slides > section")) paginate(stack);
   document.documentElement.classList.remove("measuring");
   await Reveal.initialize({
