@@ -7,18 +7,19 @@ import pytest
 
 LEFT_OUT = pytest.StashKey[int]()
 # A chapter has 60 seconds on two cores that do nothing else; one that takes twice that has grown too long.
-LIMIT = 120
+LIMIT = 120.0
 
 
 class NotebookSeconds:
-    """What each notebook took, told at the end; one beyond the limit fails the run."""
+    """What each notebook took, told at the end; one beyond the limit fails the run. A limit of 0 is none."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
         self.seconds: Counter[str] = Counter()
 
     @property
     def too_long(self) -> list[str]:
-        return [name for name, seconds in self.seconds.items() if seconds > LIMIT]
+        return [name for name, seconds in self.seconds.items() if 0 < self.limit < seconds]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         path = Path(report.location[0])
@@ -34,18 +35,21 @@ class NotebookSeconds:
             told = ", ".join(f"{name} {seconds:.0f}" for name, seconds in self.seconds.items())
             terminalreporter.write_line(f"seconds by notebook: {told}")
         for name in self.too_long:
-            terminalreporter.write_line(f"FAILED {name}: took more than {LIMIT} seconds", red=True)
+            terminalreporter.write_line(f"FAILED {name}: took more than {self.limit:g} seconds", red=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all", action="store_true", help="also run what needs a browser, system packages or a long time"
     )
+    parser.addoption(
+        "--seconds", type=float, default=LIMIT, help="a notebook that takes longer fails the run; 0: no limit"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(NotebookSeconds())
+    config.pluginmanager.register(NotebookSeconds(config.option.seconds))
     # pyproject names the file from the root; nbval would look for it in the folder that pytest was started in
     given = config.option.nbval_sanitize_with
     if given and (config.rootpath / given).is_file():

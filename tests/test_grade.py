@@ -16,6 +16,7 @@ import pytest
 from course_utils.exercises.judging import find
 from course_utils.exercises.solution import solution_source
 from course_utils.exercises.verdict import NOT_RIGHT
+from course_utils.processes import start_method
 from course_utils.tools import grade as command
 from course_utils.tools import grading_run, student_file
 from course_utils.tools.grade import grade
@@ -153,6 +154,16 @@ def test_a_slow_import_of_the_setup_takes_no_time_from_the_answer(
     assert command.verdict("02.1", [found], memory=4.0).passed, found
 
 
+def test_a_process_that_does_not_start_is_no_mistake_of_the_student(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "START", 0.01)
+    verdict = first(tmp_path, solution_source("02.1"))
+    assert verdict.status == NO_VERDICT
+    assert "its process had not started after 0.01 s" in verdict.message
+
+
+@pytest.mark.skipif(start_method() == "spawn", reason="each rank imports for itself")
 def test_no_answer_waits_for_slow_modules_of_torch() -> None:
     program = (
         "import sys\nfrom course_utils import launch\nfrom course_utils.tools.grading_run import prepare\n"

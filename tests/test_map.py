@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from course_utils import datasets, drawing
+from course_utils.tools.run import chapters
 
-NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
-CHAPTERS = sorted(path for path in NOTEBOOKS.glob("[012]?_*.ipynb") if path.name >= "01")
+CHAPTERS = chapters([])[1:]  # 00 measures nothing
 LAST = CHAPTERS[-1]
 
 

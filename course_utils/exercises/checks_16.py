@@ -245,7 +245,7 @@ def _says_where(part: _Watched, m: int) -> Iterator[None]:
         if "NoneType" in str(error) and part.log and part.log[-1][0] == "B":
             where += "; backward fills x.grad only where x.requires_grad"
         if len(error.args) == 1:
-            error.args = (f"{error} ({where})",)
+            error.args = (f"{error.args[0]} ({where})",)
         raise
 
 

@@ -72,9 +72,8 @@ def _verdicts(tasks: list[submission.Task], timeout: float, memory: float) -> li
             for task in tasks:
                 line = ready and lines.get(timeout=timeout)
                 if not line:
-                    reason = (
-                        f"its process died: it met the limit --memory {memory:g} (GiB), or its code ended it"
-                    )
+                    reason = f"its process died: it met the limit --memory {memory:g} (GiB), or "
+                    reason += "its code ended it" if ready else "the installation of the course is not whole"
                     return [*found, NoVerdict(task.exercise, NO_VERDICT, reason)]
                 found.append(verdict(task.exercise, json.loads(line), memory))
         except queue.Empty:

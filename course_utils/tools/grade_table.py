@@ -10,7 +10,7 @@ NOT_FOUND, NO_VERDICT = "cell not found", "no verdict"
 SIGNS = {"right": "✓", "not right": "✗", "not attempted yet": "○", NO_VERDICT: "!", NOT_FOUND: "?"}
 LEGEND = (
     "✓ right   ✗ not right   ○ not attempted   - not handed in\n"
-    "! no verdict: a limit was met, or the process died   ? its cell was not found"
+    "! no verdict: a limit was met, or the process died or did not start   ? its cell was not found"
 )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from course_utils.exercises.judging import NotAttempted, find, in_rank
 from course_utils.forkserver import HEAVY
 from course_utils.launcher import launch
-from course_utils.processes import preload
+from course_utils.processes import preload, start_method
 from course_utils.report import RankError, RankTimeout
 
 
@@ -95,10 +95,14 @@ def limit_memory(size: int) -> None:
 def prepare() -> None:
     """Let all ranks have torch's slow modules: the first optimizer would take seconds for them, or many on a
     busy machine, of the time that an answer has."""
-    with contextlib.suppress(Exception):  # too little memory, for instance: the exercises will say so
-        launch(os.getpid, world_size=1)
-        preload(HEAVY)
-        launch(os.getpid, world_size=1)  # comes back when they are there
+    if start_method() == "spawn":  # each rank imports for itself
+        return
+    for _ in range(3):  # a launch waits a minute for its ranks, and a slow disk needs more
+        with contextlib.suppress(Exception):  # too little memory, for instance: the exercises will say so
+            launch(os.getpid, world_size=1)
+            preload(HEAVY)
+            launch(os.getpid, world_size=1)  # comes back when they are there
+            return
 
 
 def main() -> int:
@@ -111,6 +115,7 @@ def main() -> int:
     print(file=answers, flush=True)
     for exercise, name, cells in given["tasks"]:
         print(json.dumps(seen(exercise, name, cells)), file=answers, flush=True)
+        prepare()  # again, for an answer may have taken the ranks' parent with it
     return 0
 
 

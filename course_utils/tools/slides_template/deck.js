@@ -50,7 +50,8 @@ function withItsPicture(last) {
 
 function takeLines(pre, around) {
   // The lines that find no room, from an empty line on where there is one in the second half of what fits.
-  const lines = pre.textContent.replace(/\n+$/, "").split("\n");
+  if (!pre.textContent.trim()) return null;
+  const lines = pre.textContent.trimEnd().split("\n");
   const ends = lines.map((line, i) => lines.slice(0, i + 1).join("\n").length);
   const room = pre.getBoundingClientRect().top + ROOM - around - MARK;
   const fit = ends.findLastIndex((end) => between(pre, 0, end).getBoundingClientRect().bottom < room) + 1;
@@ -113,7 +114,7 @@ function shrinkPictures(piece) {
 
 function narrow(pre) {
   // Output with lines that find no room on the width is set as small as can still be read.
-  const lines = pre.textContent.replace(/\n+$/, "").split("\n");
+  const lines = pre.textContent.trimEnd().split("\n");
   if (tall(pre) > (lines.length + 0.5) * parseFloat(getComputedStyle(pre).lineHeight)) pre.classList.add("narrow");
 }
 
