@@ -35,10 +35,7 @@ RUN = """([command, cell]) => {
 }"""
 CELLS = "() => jupyterapp.shell.currentWidget.content.widgets.map(({model}) => model.toJSON())"
 NODE = """(id) => jupyterapp.shell.currentWidget.content.widgets.find(({model}) => model.id === id).node"""
-THEME = """async (theme) => {
-    if (document.body.dataset.jpThemeName !== theme)
-        await jupyterapp.commands.execute("apputils:change-theme", {theme});
-}"""
+THEME = """(theme) => jupyterapp.commands.execute("apputils:change-theme", {theme})"""
 EVALUATE = """async (expression) => {
     const {kernel} = jupyterapp.shell.currentWidget.sessionContext.session;
     const asked = {code: "", silent: true, store_history: false, user_expressions: {it: expression}};
@@ -124,6 +121,11 @@ class LabPage:
         if not right:
             raise KernelError(text)
         return ast.literal_eval(text)
+
+    @property
+    def theme(self) -> str:
+        """The name of JupyterLab's theme."""
+        return self.page.evaluate("document.body.dataset.jpThemeName")
 
     def wear(self, theme: str) -> None:
         """Put on JupyterLab's theme of that name: JupyterLab Light or JupyterLab Dark."""
