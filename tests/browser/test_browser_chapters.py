@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 
 from course_utils.tools.run import chapters
 
-AT_A_TIME = 4  # on two cores: ranks mostly wait for each other
+AT_A_TIME = 3  # on two cores: ranks mostly wait for each other
 LIMIT = 300  # seconds from "Run All" to the end
 WIDE, NARROW = 1280, 1024  # pixels; on the narrow page without the file browser, which Ctrl+B folds away
 TOO_WIDE = """() => jupyterapp.shell.currentWidget.content.widgets.flatMap(({model, node}) => {
